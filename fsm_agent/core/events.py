@@ -1,0 +1,174 @@
+"""Events: one for every fact, every decision, every transition, chained by hash.
+
+The body is canonical JSON; the stored bytes are what is hashed, and nothing is ever serialised again to verify
+them. ``hash`` covers the hash of the event before it, so an edit anywhere shows; a cut tail shows only against
+a head kept elsewhere.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from fsm_agent.core.errors import CorruptError
+
+VERSION: Final = 1
+_EVENT: Final = b"fsm_agent/event/v1\x00"
+_GENESIS: Final = b"fsm_agent/genesis/v1\x00"
+_SORTED = orjson.OPT_SORT_KEYS
+
+TYPES: Final = (
+    "approval_answered",
+    "approval_requested",
+    "budget_changed",
+    "decided",
+    "input_changed",
+    "late_result",
+    "move_refused",
+    "note_added",
+    "owner_changed",
+    "plan_adopted",
+    "probe_sent",
+    "progressed",
+    "reconciled",
+    "replan_refused",
+    "replan_requested",
+    "run_asked",
+    "run_closed",
+    "run_created",
+    "run_moved",
+    "task_moved",
+)
+"""Stable: types and fields may be added, none is renamed or dropped."""
+
+
+class Event(NamedTuple):
+    """One fact.
+
+    Attributes:
+        seq: From 1, without gaps.
+        at: UTC epoch in microseconds, strictly increasing within a run.
+        type: One of :data:`TYPES`.
+        data: JSON object; what each type holds is in the documentation of events.
+        task: The task concerned; None for events of the run.
+        cause: Seq of the event that caused this one; None for inputs from outside.
+        tx: ``[first seq, count]`` of the atomic batch, shared by its events; None for a batch of one.
+        actor: ``{"kind": human|tool|model|recovery, "id": …}``; None for the controller.
+    """
+
+    seq: int
+    at: int
+    type: str
+    data: dict[str, Any]
+    task: str | None = None
+    cause: int | None = None
+    tx: list[int] | None = None
+    actor: dict[str, Any] | None = None
+
+
+class Head(NamedTuple):
+    """Where a log ends: the last event's seq (0 for an empty log) and hash (32 bytes)."""
+
+    seq: int
+    hash: bytes
+
+
+class Record(NamedTuple):
+    """An event as it is stored.
+
+    Attributes:
+        seq: Of the event.
+        body: Canonical JSON, exactly as stored.
+        hash: SHA-256 over the domain, the previous hash and the body; 32 bytes.
+    """
+
+    seq: int
+    body: bytes
+    hash: bytes
+
+
+def genesis(run: str) -> Head:
+    """Return the head of the empty log of *run*."""
+    return Head(0, hashlib.sha256(_GENESIS + run.encode()).digest())
+
+
+def chain(previous: bytes, body: bytes) -> bytes:
+    """Return the hash of *body* after *previous*."""
+    return hashlib.sha256(_EVENT + previous + body).digest()
+
+
+def to_body(event: Event) -> bytes:
+    """Return the canonical body of *event*; its data must hold checked values only."""
+    body: dict[str, Any] = {"at": event.at, "data": event.data, "seq": event.seq, "type": event.type, "v": VERSION}
+    if event.task is not None:
+        body["task"] = event.task
+    if event.cause is not None:
+        body["cause"] = event.cause
+    if event.tx is not None and event.tx[1] > 1:
+        body["tx"] = event.tx
+    if event.actor is not None:
+        body["actor"] = event.actor
+    return orjson.dumps(body, option=_SORTED)
+
+
+def from_body(body: bytes) -> Event:
+    """Read a body back.
+
+    Raises:
+        CorruptError: The bytes are no event of this version.
+    """
+    try:
+        raw = orjson.loads(body)
+        if raw["v"] != VERSION:
+            raise CorruptError(f"event: version {raw['v']!r} was found; this program reads version {VERSION}")
+        return Event(
+            raw["seq"],
+            raw["at"],
+            raw["type"],
+            raw["data"],
+            raw.get("task"),
+            raw.get("cause"),
+            raw.get("tx"),
+            raw.get("actor"),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CorruptError(f"event: the stored bytes are no event ({error}); nothing was read from them") from None
+
+
+def seal(head: Head, events: Iterable[Event]) -> list[Record]:
+    """Return *events* as records that follow *head*."""
+    previous = head.hash
+    records = []
+    for event in events:
+        body = to_body(event)
+        previous = hashlib.sha256(_EVENT + previous + body).digest()
+        records.append(Record(event.seq, body, previous))
+    return records
+
+
+def to_line(record: Record) -> bytes:
+    """Return the JSONL line of *record*, without the line end: the body with the hash as its last member."""
+    return record.body[:-1] + b',"hash":"' + record.hash.hex().encode() + b'"}'
+
+
+_TAIL: Final = len(',"hash":"') + 64 + len('"}')
+
+
+def from_line(line: bytes) -> Record:
+    """Read a JSONL line back, byte for byte.
+
+    Raises:
+        CorruptError: The line is no event line.
+    """
+    tail = line[-_TAIL:]
+    if not (tail.startswith(b',"hash":"') and tail.endswith(b'"}')):
+        raise CorruptError("log line: it does not end in a hash; a whole line ends in ,\"hash\":\"<64 hex>\"}")
+    try:
+        digest = bytes.fromhex(tail[9:73].decode("ascii"))
+        if tail[9:73] != digest.hex().encode():
+            raise ValueError("upper-case digits")
+        body = line[:-_TAIL] + b"}"
+        return Record(orjson.loads(body)["seq"], body, digest)
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptError(f"log line: it is no event ({error}); nothing was read from it") from None

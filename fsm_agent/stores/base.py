@@ -1,0 +1,176 @@
+"""What a store is: an append-only log per run, one owner at a time, an inbox, large values by digest.
+
+Nothing above this room may know which store it talks to. Every store passes the same contract suite
+(:mod:`fsm_agent.testing.store_contract`). Times are arguments: a store reads no clock.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from fsm_agent.core.events import Head, Record
+
+
+@attrs.frozen(kw_only=True)
+class Lease:
+    """The right to append to one run.
+
+    Attributes:
+        run: The run.
+        epoch: Rises by one with every owner; the fencing token of every append.
+        owner: Who holds it (``host:pid:start:random`` for processes; any text otherwise).
+    """
+
+    run: str
+    epoch: int
+    owner: str
+
+
+@attrs.frozen(kw_only=True)
+class RunInfo:
+    """A line of the list of runs: ``state`` is a projection for listings only, the log is the truth."""
+
+    run: str
+    head: Head
+    state: str
+    created_us: int
+    updated_us: int
+    owner: str | None
+    lease_until_us: int
+
+
+@attrs.frozen(kw_only=True)
+class Letter:
+    """A message to a run's owner, from a process that owns nothing.
+
+    Attributes:
+        id: Rises; letters are taken in this order.
+        run: The run.
+        posted_us: When it was posted, UTC epoch in microseconds.
+        body: JSON object.
+        answer: JSON object once the owner has handled it; None before.
+    """
+
+    id: int
+    run: str
+    posted_us: int
+    body: dict[str, Any]
+    answer: dict[str, Any] | None
+
+
+class Store(Protocol):
+    """The port between the runtime and whatever keeps the log.
+
+    Errors, all from :mod:`fsm_agent.core.errors`: ``NotFoundError`` for an unknown run, ``OwnedError`` when
+    another owner's lease is alive, ``FencedError`` when this lease is no longer the current one,
+    ``ConflictError`` when the head has moved, ``StoreDeadError`` after an I/O error (and from then on for every
+    call), ``StoreUnusableError`` for a file that is not ours, too new or not writable, ``CorruptError`` for
+    bytes that do not fit.
+    """
+
+    def create(self, run: str, owner: str, *, now_us: int, ttl_us: int) -> Lease:
+        """Register *run* with an empty log and return its first lease (epoch 1).
+
+        Raises:
+            ConflictError: The id is taken.
+        """
+        ...
+
+    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool = False) -> Lease:
+        """Take the run over: epoch + 1.
+
+        Allowed when nobody holds it, when the lease has expired, or with *force* (the caller knows that the
+        holder is dead). The same owner name asking twice is two owners: the second is refused while the first
+        lease is alive.
+
+        Raises:
+            OwnedError: A living lease; names the holder and when it expires.
+        """
+        ...
+
+    def renew(self, lease: Lease, *, now_us: int, ttl_us: int) -> None:
+        """Extend the lease to ``now_us + ttl_us``. Raises ``FencedError`` if it is no longer current."""
+        ...
+
+    def release(self, lease: Lease) -> None:
+        """Give the run up; the epoch stays. Silent if the lease is no longer current."""
+        ...
+
+    def append(
+        self,
+        lease: Lease,
+        expected: Head,
+        records: Sequence[Record],
+        *,
+        blobs: Mapping[str, bytes],
+        barrier: bool,
+        state: str,
+        now_us: int,
+    ) -> Head:
+        """Append *records* atomically after *expected* and return the new head.
+
+        Args:
+            lease: Must be the current one.
+            expected: Must be the head of the log as it is; ``genesis(run)`` for an empty log.
+            records: Sealed, in order, the first with seq ``expected.seq + 1``.
+            blobs: Large values by digest that these records name; stored once.
+            barrier: Return only when this and everything before is durable under power loss. Without it the
+                store may return earlier, but keeps order: nothing later is ever durable without this.
+            state: Projection for listings.
+            now_us: For the listing.
+
+        Raises:
+            FencedError: The lease is not current; nothing was written.
+            ConflictError: The head has moved; nothing was written.
+            StoreDeadError: I/O error; whether it was written is known only after reopening.
+        """
+        ...
+
+    def flush(self) -> None:
+        """Make everything appended so far durable."""
+        ...
+
+    def head(self, run: str) -> Head:
+        """Return the head as stored."""
+        ...
+
+    def read(self, run: str, *, since: int = 0, until: int | None = None) -> Iterator[Record]:
+        """Yield the records with ``since < seq <= until``, in order, from one consistent view."""
+        ...
+
+    def blob(self, digest: str) -> bytes:
+        """Return a large value's canonical bytes. Raises ``NotFoundError``, or ``CorruptError`` if they changed."""
+        ...
+
+    def runs(self) -> list[RunInfo]:
+        """List all runs, oldest first."""
+        ...
+
+    def info(self, run: str) -> RunInfo:
+        """Return one run's line."""
+        ...
+
+    def post(self, run: str, body: dict[str, Any], *, now_us: int) -> int:
+        """Put a letter into the run's inbox, durably; needs no lease. Returns its id."""
+        ...
+
+    def letters(self, run: str) -> list[Letter]:
+        """Return the unanswered letters, oldest first."""
+        ...
+
+    def answer(self, lease: Lease, letter: int, answer: dict[str, Any]) -> None:
+        """Record the owner's answer to a letter. Raises ``FencedError`` if the lease is not current."""
+        ...
+
+    def letter(self, letter: int) -> Letter:
+        """Return a letter with its answer, if there is one."""
+        ...
+
+    def changes(self) -> int:
+        """Return a number that differs after another connection or process has changed the store."""
+        ...
+
+    def close(self) -> None:
+        """Flush and close. The store refuses everything afterwards."""
+        ...
