@@ -1,0 +1,303 @@
+"""What can happen to a run from outside: one value per kind, handled one at a time by ``decide``.
+
+And the way back: the commands that a shell derives from the events it has stored.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from fsm_agent.core.plan import Plan
+from fsm_agent.core.rules import Table
+from fsm_agent.core.signals import Applied, Signal
+from fsm_agent.core.tools import ToolSpec
+
+
+@attrs.frozen(kw_only=True)
+class Env:
+    """What the core may not find out by itself.
+
+    Attributes:
+        now_us: UTC epoch in microseconds. Events are stamped later than this only to stay strictly increasing.
+        jitter: A number in [0, 1), drawn by the shell, recorded through the delay it leads to.
+        slots: How many calls this shell may have out at once; 0 when it only delivers a person's word.
+    """
+
+    now_us: int
+    jitter: float = 0.0
+    slots: int = 4
+
+
+@attrs.frozen(kw_only=True)
+class Usage:
+    """What a call used up: tokens, and money in millionths of the unit."""
+
+    tokens: int = 0
+    cost_micros: int = 0
+
+
+NO_USAGE = Usage()
+
+
+@attrs.frozen(kw_only=True)
+class Outcome:
+    """What a tool did, classified at the boundary.
+
+    Attributes:
+        kind: ``value``, ``error``, ``timeout`` (we stopped waiting) or ``lost`` (nobody can tell any more).
+        value: The returned value, already a private copy; kept also when it is an error envelope.
+        signal: The classification; None for a plain value.
+        applied: What is proved about the effect. Meaningless for reads.
+        error: ``{code, status, class, message, fingerprint}``, absent parts left out; None for a value.
+        retry_after_us: How long the other side asked us to wait, in microseconds.
+        usage: What the call used.
+        duration_us: How long it took.
+    """
+
+    kind: str
+    value: Any = None
+    signal: Signal | None = None
+    applied: Applied = Applied.MAYBE
+    error: Mapping[str, Any] | None = None
+    retry_after_us: int | None = None
+    usage: Usage = NO_USAGE
+    duration_us: int = 0
+
+
+@attrs.frozen(kw_only=True)
+class Create:
+    """A new run. ``tools`` in the order of registration; ``default_tool`` runs steps that name none."""
+
+    run: str
+    plan: Plan
+    rules: Table
+    tools: tuple[ToolSpec, ...]
+    inputs: Mapping[str, Any]
+    owner: str
+    classify_digest: str
+    version: str
+    tools_locator: str | None = None
+    default_tool: str | None = None
+    has_planner: bool = False
+    review: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class TakeOver:
+    """A new owner continues the run: after a crash, by ``resume``, or to deliver a word.
+
+    Attributes:
+        epoch: Of the new lease.
+        owner: Who holds it.
+        tools: The tools as this owner knows them, or None when it brings none and starts nothing.
+        default_tool: As in :class:`Create`.
+    """
+
+    epoch: int
+    owner: str
+    tools: tuple[ToolSpec, ...] | None = None
+    default_tool: str | None = None
+    has_planner: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class Tick:
+    """Time has passed, or a slot is free: do what is due."""
+
+
+@attrs.frozen(kw_only=True)
+class Returned:
+    """A call ended, or its deadline passed (the core's own clock raises that one)."""
+
+    task: str
+    attempt: int
+    outcome: Outcome
+
+
+@attrs.frozen(kw_only=True)
+class Progressed:
+    """A running call reports."""
+
+    task: str
+    attempt: int
+    advanced: bool
+    note: str = ""
+    usage: Usage = NO_USAGE
+
+
+@attrs.frozen(kw_only=True)
+class Probed:
+    """A probe answered: ``applied`` (with the result), ``absent``, or ``inconclusive``."""
+
+    task: str
+    attempt: int
+    verdict: str
+    result: Any = None
+    evidence: str = ""
+    usage: Usage = NO_USAGE
+
+
+@attrs.frozen(kw_only=True)
+class Person:
+    """Who speaks, through which channel."""
+
+    by: str
+    channel: str = "api"
+    note: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Approve:
+    """Yes to exactly the request with this digest (at least its first 8 hex digits)."""
+
+    task: str
+    digest: str
+    who: Person
+
+
+@attrs.frozen(kw_only=True)
+class Reject:
+    """No; the note reaches whoever plans next."""
+
+    task: str
+    who: Person
+
+
+@attrs.frozen(kw_only=True)
+class Edit:
+    """Other arguments for a waiting call: makes a new request, approves nothing."""
+
+    task: str
+    args: Mapping[str, Any]
+    who: Person
+
+
+@attrs.frozen(kw_only=True)
+class Answer:
+    """The answer to a question: a step's result, or a decision after an escalation. ``task`` may be ``run``."""
+
+    task: str
+    value: Any
+    who: Person
+
+
+@attrs.frozen(kw_only=True)
+class SetInputs:
+    """Corrected inputs, constraint values (``constraints.KEY``) or budgets (``budgets.KEY``)."""
+
+    values: Mapping[str, Any]
+    who: Person
+
+
+@attrs.frozen(kw_only=True)
+class Ask:
+    """A wish: ``cancel``, ``abort`` or ``pause``. ``acknowledged``: tasks whose unknown effect is accepted."""
+
+    wish: str
+    who: Person
+    acknowledged: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Resume:
+    """Lift a pause, or go on after an abort."""
+
+    who: Person
+
+
+@attrs.frozen(kw_only=True)
+class RetryTask:
+    """A person lets a failed task try again: a new, recorded attempt series."""
+
+    task: str
+    who: Person
+
+
+@attrs.frozen(kw_only=True)
+class ReconcileAs:
+    """A person's verdict on an unknown result; needs words of evidence.
+
+    ``verdict`` None asks for a probe now, instead of giving a verdict.
+    """
+
+    task: str
+    verdict: str | None
+    who: Person
+    result: Any = None
+    evidence: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class Note:
+    """Words for the log."""
+
+    text: str
+    who: Person
+    task: str | None = None
+
+
+Input = (
+    Create
+    | TakeOver
+    | Tick
+    | Returned
+    | Progressed
+    | Probed
+    | Approve
+    | Reject
+    | Edit
+    | Answer
+    | SetInputs
+    | Ask
+    | Resume
+    | RetryTask
+    | ReconcileAs
+    | Note
+)
+
+
+@attrs.frozen(kw_only=True)
+class Call:
+    """Start a tool call now; its intent is stored.
+
+    Attributes:
+        task: The task.
+        attempt: From 1, over the task's whole life.
+        tool: Name in the toolbox.
+        args: Resolved arguments (secrets still by reference).
+        key: Idempotency key: stable over retries, crashes and replans.
+        deadline_at: When the engine stops waiting, UTC epoch in microseconds.
+    """
+
+    task: str
+    attempt: int
+    tool: str
+    args: Mapping[str, Any]
+    key: str
+    deadline_at: int
+
+
+@attrs.frozen(kw_only=True)
+class Probe:
+    """Ask whether an effect happened. ``repeat``: the tool is idempotent, so the same call again is the probe."""
+
+    task: str
+    attempt: int
+    tool: str
+    args: Mapping[str, Any]
+    key: str
+    repeat: bool
+    deadline_at: int
+
+
+@attrs.frozen(kw_only=True)
+class StopCall:
+    """Nobody waits for this call any more. A read may be cut off; a write goes on and may answer late."""
+
+    task: str
+    attempt: int
+    cut_off: bool
+
+
+Command = Call | Probe | StopCall
