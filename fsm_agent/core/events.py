@@ -6,11 +6,12 @@ a head kept elsewhere.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 import orjson
 
+from fsm_agent.core import canon
 from fsm_agent.core.errors import CorruptError
 
 VERSION: Final = 1
@@ -98,9 +99,15 @@ def chain(previous: bytes, body: bytes) -> bytes:
     return hashlib.sha256(_EVENT + previous + body).digest()
 
 
-def to_body(event: Event) -> bytes:
-    """Return the canonical body of *event*; its data must hold checked values only."""
-    body: dict[str, Any] = {"at": event.at, "data": event.data, "seq": event.seq, "type": event.type, "v": VERSION}
+def to_body(event: Event, data: dict[str, Any] | None = None) -> bytes:
+    """Return the canonical body of *event*, with *data* instead of its own if given; values must be checked."""
+    body: dict[str, Any] = {
+        "at": event.at,
+        "data": event.data if data is None else data,
+        "seq": event.seq,
+        "type": event.type,
+        "v": VERSION,
+    }
     if event.task is not None:
         body["task"] = event.task
     if event.cause is not None:
@@ -136,15 +143,20 @@ def from_body(body: bytes) -> Event:
         raise CorruptError(f"event: the stored bytes are no event ({error}); nothing was read from them") from None
 
 
-def seal(head: Head, events: Iterable[Event]) -> list[Record]:
-    """Return *events* as records that follow *head*."""
+def seal(head: Head, events: Iterable[Event]) -> tuple[list[Record], dict[str, bytes]]:
+    """Return *events* as records that follow *head*, and the large values they name, by digest."""
     previous = head.hash
     records = []
+    blobs: dict[str, bytes] = {}
     for event in events:
         body = to_body(event)
+        if len(body) > canon.BLOB_BYTES or b'"$blob"' in body:
+            data, moved = shrink(event.data)
+            blobs.update(moved)
+            body = to_body(event, data)
         previous = hashlib.sha256(_EVENT + previous + body).digest()
         records.append(Record(event.seq, body, previous))
-    return records
+    return records, blobs
 
 
 def to_line(record: Record) -> bytes:
@@ -172,3 +184,66 @@ def from_line(line: bytes) -> Record:
         return Record(orjson.loads(body)["seq"], body, digest)
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptError(f"log line: it is no event ({error}); nothing was read from it") from None
+
+
+def _is_marker(value: Any) -> bool:
+    return type(value) is dict and value.keys() == {"$blob", "len"}
+
+
+def shrink(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Move large values of an event's data out of it, to be stored once by digest.
+
+    Looked at: ``outcome.value`` (becomes ``outcome.value_digest``), ``result`` and each of ``args`` (become
+    ``{"$blob": digest, "len": bytes}``). A value that looks like such a marker is moved too, so that a marker is
+    never ambiguous.
+
+    Returns:
+        The data to store and the canonical bytes of what was moved, by SHA-256.
+    """
+    blobs: dict[str, bytes] = {}
+
+    def moved(value: Any) -> str | None:
+        if type(value) in (str, dict, list):
+            encoded = orjson.dumps(value, option=_SORTED)
+            if len(encoded) > canon.BLOB_BYTES or _is_marker(value):
+                name = canon.blob_digest(encoded)
+                blobs[name] = encoded
+                return name
+        return None
+
+    def marker(value: Any) -> Any:
+        name = moved(value)
+        return value if name is None else {"$blob": name, "len": len(blobs[name])}
+
+    out = dict(data)
+    outcome = data.get("outcome")
+    if isinstance(outcome, dict) and "value" in outcome:
+        name = moved(outcome["value"])
+        if name is not None:
+            out["outcome"] = {k: v for k, v in outcome.items() if k != "value"} | {"value_digest": name}
+    if "result" in data:
+        out["result"] = marker(data["result"])
+    if isinstance(data.get("args"), dict):
+        out["args"] = {k: marker(v) for k, v in data["args"].items()}
+    return out, blobs
+
+
+def hydrate(event: Event, blob: Callable[[str], bytes]) -> Event:
+    """Put the large values back that :func:`shrink` moved out.
+
+    Args:
+        event: As read.
+        blob: Returns the canonical bytes of a digest.
+    """
+    data = event.data
+    outcome = data.get("outcome")
+    args = data.get("args")
+    changed: dict[str, Any] = {}
+    if isinstance(outcome, dict) and "value_digest" in outcome:
+        value = orjson.loads(blob(outcome["value_digest"]))
+        changed["outcome"] = {k: v for k, v in outcome.items() if k != "value_digest"} | {"value": value}
+    if _is_marker(data.get("result")):
+        changed["result"] = orjson.loads(blob(data["result"]["$blob"]))
+    if isinstance(args, dict) and any(_is_marker(v) for v in args.values()):
+        changed["args"] = {k: orjson.loads(blob(v["$blob"])) if _is_marker(v) else v for k, v in args.items()}
+    return event._replace(data={**data, **changed}) if changed else event
