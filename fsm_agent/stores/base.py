@@ -59,6 +59,25 @@ class Letter:
     answer: dict[str, Any] | None
 
 
+@attrs.frozen(kw_only=True)
+class Repair:
+    """A torn tail that a store cut off when it took a log up again; the runtime logs it.
+
+    Attributes:
+        run: The run.
+        head: The log's head after the cut.
+        bytes_cut: How many bytes were cut.
+        digest: SHA-256 of the bytes cut, 64 hex digits.
+        kept: Path of the copy of these bytes.
+    """
+
+    run: str
+    head: Head
+    bytes_cut: int
+    digest: str
+    kept: str
+
+
 class Store(Protocol):
     """The port between the runtime and whatever keeps the log.
 
@@ -66,8 +85,15 @@ class Store(Protocol):
     another owner's lease is alive, ``FencedError`` when this lease is no longer the current one,
     ``ConflictError`` when the head has moved, ``StoreDeadError`` after an I/O error (and from then on for every
     call), ``StoreUnusableError`` for a file that is not ours, too new or not writable, ``CorruptError`` for
-    bytes that do not fit.
+    bytes that do not fit, ``UsageError`` for an argument that no store could take.
+
+    Calls may come from several threads; a store takes them one at a time.
+
+    Attributes:
+        repairs: Torn tails cut since the store was opened, oldest first; empty where a store has none to cut.
     """
+
+    repairs: list[Repair]
 
     def create(self, run: str, owner: str, *, now_us: int, ttl_us: int) -> Lease:
         """Register *run* with an empty log and return its first lease (epoch 1).
@@ -121,8 +147,11 @@ class Store(Protocol):
             now_us: For the listing.
 
         Raises:
-            FencedError: The lease is not current; nothing was written.
+            FencedError: The lease is not current; nothing was written. Always at once with *barrier*; without it
+                a store may accept the records and learn only at the next write that the run has been taken over:
+                then they are dropped, and the next append under this lease, ``flush`` or ``close`` says so.
             ConflictError: The head has moved; nothing was written.
+            UsageError: No records, or they do not follow *expected*, or a blob is not what its digest says.
             StoreDeadError: I/O error; whether it was written is known only after reopening.
         """
         ...
@@ -160,7 +189,13 @@ class Store(Protocol):
         ...
 
     def answer(self, lease: Lease, letter: int, answer: dict[str, Any]) -> None:
-        """Record the owner's answer to a letter. Raises ``FencedError`` if the lease is not current."""
+        """Record the owner's answer to a letter, durably, with everything appended before.
+
+        Raises:
+            FencedError: The lease is not current.
+            ConflictError: The letter has been answered.
+            NotFoundError: No such letter in the inbox of the lease's run.
+        """
         ...
 
     def letter(self, letter: int) -> Letter:

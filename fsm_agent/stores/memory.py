@@ -1,0 +1,241 @@
+"""The store in memory: the same contract, one process, nothing survives it.
+
+For tests, trials and runs that nobody needs to find again. Every append is as durable as the process.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import attrs
+
+from fsm_agent.core import canon
+from fsm_agent.core.errors import StoreDeadError
+from fsm_agent.core.events import Head, Record, genesis
+from fsm_agent.stores import checks
+from fsm_agent.stores.base import Lease, Letter, Repair, RunInfo
+
+
+@attrs.define(eq=False, kw_only=True)
+class _Run:
+    records: list[Record]
+    head: Head
+    epoch: int
+    owner: str | None
+    lease_until_us: int
+    state: str
+    created_us: int
+    updated_us: int
+
+
+class _Letter(NamedTuple):
+    run: str
+    posted_us: int
+    body: bytes
+    answer: bytes | None
+
+
+class MemoryStore:
+    """A store that lives as long as the object; see :class:`fsm_agent.stores.base.Store` for the contract."""
+
+    def __init__(self) -> None:
+        self.location = ":memory:"
+        self.repairs: list[Repair] = []
+        self._runs: dict[str, _Run] = {}
+        self._blobs: dict[str, bytes] = {}
+        self._letters: list[_Letter] = []
+        self._changes = 0
+        self._closed = False
+        self._lock = threading.RLock()
+
+    def copy(self) -> "MemoryStore":
+        """Return a store that holds the same and shares nothing that changes; open even if this one is closed."""
+        twin = MemoryStore()
+        with self._lock:
+            twin._runs = {
+                name: attrs.evolve(run, records=list(run.records)) for name, run in self._runs.items()
+            }
+            twin._blobs = dict(self._blobs)
+            twin._letters = list(self._letters)
+        return twin
+
+    def create(self, run: str, owner: str, *, now_us: int, ttl_us: int) -> Lease:
+        """Register the run; as in the contract."""
+        checks.check_run(run)
+        with self._lock:
+            self._open()
+            if run in self._runs:
+                raise checks.taken_id(run)
+            self._runs[run] = _Run(
+                records=[],
+                head=genesis(run),
+                epoch=1,
+                owner=owner,
+                lease_until_us=now_us + ttl_us,
+                state="pending",
+                created_us=now_us,
+                updated_us=now_us,
+            )
+            self._changes += 1
+            return Lease(run=run, epoch=1, owner=owner)
+
+    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool = False) -> Lease:
+        """Take the run over; as in the contract."""
+        with self._lock:
+            found = self._run(run)
+            if found.owner is not None and found.lease_until_us > now_us and not force:
+                raise checks.owned(run, found.owner, found.lease_until_us)
+            found.epoch += 1
+            found.owner = owner
+            found.lease_until_us = now_us + ttl_us
+            self._changes += 1
+            return Lease(run=run, epoch=found.epoch, owner=owner)
+
+    def renew(self, lease: Lease, *, now_us: int, ttl_us: int) -> None:
+        """Extend the lease; as in the contract."""
+        with self._lock:
+            self._current(lease).lease_until_us = now_us + ttl_us
+            self._changes += 1
+
+    def release(self, lease: Lease) -> None:
+        """Give the run up; as in the contract."""
+        with self._lock:
+            found = self._run(lease.run)
+            if (found.epoch, found.owner) == (lease.epoch, lease.owner):
+                found.owner = None
+                found.lease_until_us = 0
+                self._changes += 1
+
+    def append(
+        self,
+        lease: Lease,
+        expected: Head,
+        records: Sequence[Record],
+        *,
+        blobs: Mapping[str, bytes],
+        barrier: bool,  # noqa: ARG002 - the same in memory
+        state: str,
+        now_us: int,
+    ) -> Head:
+        """Append the records; as in the contract."""
+        with self._lock:
+            found = self._current(lease)
+            if found.head != expected:
+                raise checks.moved(lease.run, expected, found.head)
+            head = checks.check_batch(lease.run, expected, records, blobs)
+            found.records.extend(records)
+            found.head = head
+            found.state = state
+            found.updated_us = now_us
+            self._blobs.update(blobs)
+            self._changes += 1
+            return head
+
+    def flush(self) -> None:
+        """Do nothing: there is nothing more durable than memory here."""
+        self._open()
+
+    def head(self, run: str) -> Head:
+        """Return the head; as in the contract."""
+        return self._run(run).head
+
+    def read(self, run: str, *, since: int = 0, until: int | None = None) -> Iterator[Record]:
+        """Yield the records as they are at the call; as in the contract."""
+        checks.check_since(since)
+        return iter(self._run(run).records[since : None if until is None else max(until, 0)])
+
+    def blob(self, digest: str) -> bytes:
+        """Return a large value; as in the contract."""
+        self._open()
+        if digest not in self._blobs:
+            raise checks.unknown_blob(digest)
+        return self._blobs[digest]
+
+    def runs(self) -> list[RunInfo]:
+        """List the runs; as in the contract."""
+        self._open()
+        return sorted((self.info(run) for run in list(self._runs)), key=lambda info: info.created_us)
+
+    def info(self, run: str) -> RunInfo:
+        """Return one run's line; as in the contract."""
+        with self._lock:
+            found = self._run(run)
+            return RunInfo(
+                run=run,
+                head=found.head,
+                state=found.state,
+                created_us=found.created_us,
+                updated_us=found.updated_us,
+                owner=found.owner,
+                lease_until_us=found.lease_until_us,
+            )
+
+    def post(self, run: str, body: dict[str, Any], *, now_us: int) -> int:
+        """Put a letter into the inbox; as in the contract."""
+        data = checks.letter_bytes(body)
+        with self._lock:
+            self._run(run)
+            self._letters.append(_Letter(run, now_us, data, None))
+            self._changes += 1
+            return len(self._letters)
+
+    def letters(self, run: str) -> list[Letter]:
+        """Return the unanswered letters; as in the contract."""
+        self._run(run)
+        waiting = [
+            i for i, letter in enumerate(self._letters, 1) if letter.run == run and letter.answer is None
+        ]
+        return [self.letter(i) for i in waiting]
+
+    def answer(self, lease: Lease, letter: int, answer: dict[str, Any]) -> None:
+        """Record the answer; as in the contract."""
+        data = checks.letter_bytes(answer)
+        with self._lock:
+            self._current(lease)
+            if self.letter(letter).run != lease.run:
+                raise checks.unknown_letter(letter, lease.run)
+            found = self._letters[letter - 1]
+            if found.answer is not None:
+                raise checks.answered(letter)
+            self._letters[letter - 1] = found._replace(answer=data)
+            self._changes += 1
+
+    def letter(self, letter: int) -> Letter:
+        """Return a letter; as in the contract."""
+        self._open()
+        if not 1 <= letter <= len(self._letters):
+            raise checks.unknown_letter(letter)
+        found = self._letters[letter - 1]
+        return Letter(
+            id=letter,
+            run=found.run,
+            posted_us=found.posted_us,
+            body=canon.decode(found.body),
+            answer=None if found.answer is None else canon.decode(found.answer),
+        )
+
+    def changes(self) -> int:
+        """Return how often this store has been changed, by anyone."""
+        self._open()
+        return self._changes
+
+    def close(self) -> None:
+        """Refuse everything from now on."""
+        self._closed = True
+
+    def _open(self) -> None:
+        if self._closed:
+            raise StoreDeadError("store :memory:: it is closed; what it held is gone, open a new one")
+
+    def _run(self, run: str) -> _Run:
+        self._open()
+        found = self._runs.get(run)
+        if found is None:
+            raise checks.unknown_run(run)
+        return found
+
+    def _current(self, lease: Lease) -> _Run:
+        found = self._run(lease.run)
+        if found.epoch != lease.epoch or found.owner != lease.owner:
+            raise checks.fenced(lease, found.epoch, found.owner)
+        return found
