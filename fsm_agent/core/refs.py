@@ -1,0 +1,327 @@
+"""References: ``$s2.flights[0].price`` is read once, keeps its type, and is never expanded again.
+
+A reference names a root (``$inputs``, ``$item``, ``$index`` or a step) and a path into its value. Bare, the
+root is a plain id and everything is ASCII, so that text may follow without a space; in braces it may be any
+step id: ``${1.v}``, ``${s4/a.x}``, ``${s3[17]/b.x}``, ``${查询.合计}``. ``$$`` is a dollar sign; a dollar that
+starts no reference stays one. What looks like a reference and is none is refused, never passed on as text;
+what has no value is refused by name, never passed on as null.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from fsm_agent.core import canon
+from fsm_agent.core.errors import ExpressionError, UnresolvedReferenceError, ValueRefusedError
+
+MISSING: Final[Any] = object()
+"""What :func:`descend` returns where a path leads nowhere."""
+
+_KINDS: Final[Mapping[type, str]] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "number",
+    float: "number",
+    str: "text",
+    list: "list",
+    dict: "object",
+}
+
+Segment = str | int
+Resolver = Callable[[Mapping[str, Any]], Any]
+
+_INDEX = r"\[(?:0|[1-9][0-9]{0,8})\]"
+_QUOTED = r'\["(?:[^"\\\x00-\x1f]|\\.)*"\]'
+_BARE_ID = r"[A-Za-z_][A-Za-z0-9_]*(?:-+[A-Za-z0-9_]+)*"
+_PIECE = r'[^\s.\[\]{}$/"\x00-\x1f]+'
+
+_BARE = re.compile(rf"\$({_BARE_ID})((?:\.[A-Za-z0-9_]+|{_INDEX}|{_QUOTED})*)")
+_BRACED = re.compile(rf"\$\{{((?:{_PIECE}(?:{_INDEX})?/)*{_PIECE})((?:\.{_PIECE}|{_INDEX}|{_QUOTED})*)\}}")
+_SEGMENT = re.compile(rf"\.({_PIECE})|\[([0-9]+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
+_WORD = re.compile(r"\w+")
+
+
+@attrs.frozen
+class Ref:
+    """One reference.
+
+    Attributes:
+        root: ``$s1``, ``$inputs``, ``$item``, ``$index``; ``$s4/a`` and ``$s3[17]/b`` for nested steps.
+        path: Keys (text) and places in lists (from 0); a key of digits is also a place, as in ``rows.0.id``.
+        text: As written.
+    """
+
+    root: str
+    path: tuple[Segment, ...]
+    text: str
+
+
+@attrs.frozen(kw_only=True)
+class Template:
+    """A JSON value with references in it, read by :func:`parse`.
+
+    Attributes:
+        source: The value as given.
+        refs: Its references in reading order, repeated ones too.
+        constant: True when there is none; resolving then needs no scope.
+    """
+
+    source: Any
+    refs: tuple[Ref, ...]
+    constant: bool
+    _run: Resolver = attrs.field(eq=False, repr=False)
+
+    def resolve(self, scope: Mapping[str, Any]) -> Any:
+        """Return the value with every reference replaced by what *scope* holds for it.
+
+        A reference that is the whole text keeps its type; inside text, text stays as it is and everything
+        else is canonical JSON. The result shares parts with *scope* and with the source: change none of them.
+
+        Args:
+            scope: Values by root, ``$`` included.
+
+        Raises:
+            UnresolvedReferenceError: A reference has no value, or none that can be written into text.
+        """
+        return self._run(scope)
+
+
+def parse(value: Any, at: str = "") -> Template:
+    """Read *value*, any JSON value, into a template. Keys of objects are never expanded.
+
+    Args:
+        at: JSON pointer of *value* in its document, named in errors.
+
+    Raises:
+        ExpressionError: A reference is malformed, or *value* is nested deeper than JSON values may be.
+    """
+    refs: list[Ref] = []
+    run, fixed = _value(value, at, refs, 0)
+    if run is None:
+        run = _constant(value if fixed == value else fixed)
+    return Template(source=value, refs=tuple(refs), constant=not refs, run=run)
+
+
+def _constant(value: Any) -> Resolver:
+    return lambda _scope: value
+
+
+def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Resolver | None, Any]:
+    """Return what resolves *value*, or None and the value with its ``$$`` undone where it has no reference."""
+    if type(value) is str:
+        return _text(value, at, refs)
+    if type(value) is not dict and type(value) is not list:
+        return None, value
+    if depth >= canon.MAX_DEPTH:
+        raise ExpressionError(
+            f"value at {at[:200] or '/'}: it is nested deeper than {canon.MAX_DEPTH}; flatten it",
+            text="",
+            at=0,
+        )
+    pairs = value.items() if type(value) is dict else enumerate(value)
+    moving: list[tuple[Any, Resolver]] = []
+    base: Any = value.copy()
+    for key, item in pairs:
+        pointer = f"{at}/{str(key).replace('~', '~0').replace('/', '~1')}"
+        run, base[key] = _value(item, pointer, refs, depth + 1)
+        if run is not None:
+            moving.append((key, run))
+    return (_container(base, tuple(moving)) if moving else None), base
+
+
+def _container(base: Any, moving: tuple[tuple[Any, Resolver], ...]) -> Resolver:
+    copy = base.copy
+
+    def run(scope: Mapping[str, Any]) -> Any:
+        out = copy()
+        for key, resolve in moving:
+            out[key] = resolve(scope)
+        return out
+
+    return run
+
+
+def _text(text: str, at: str, refs: list[Ref]) -> tuple[Resolver | None, Any]:
+    if "$" not in text:
+        return None, text
+    parts: list[str | Ref] = []
+    pos = start = 0
+    while (dollar := text.find("$", pos)) >= 0:
+        follower = text[dollar + 1 : dollar + 2]
+        if follower == "$":
+            parts.append(text[start : dollar + 1])
+            pos = start = dollar + 2
+        elif follower in ("{", "_") or follower.isalpha():
+            ref, end = read(text, dollar, at)
+            parts += (text[start:dollar], ref)
+            pos = start = end
+        else:
+            pos = dollar + 1
+    parts.append(text[start:])
+    found = [part for part in parts if type(part) is Ref]
+    refs += found
+    if not found:
+        return None, "".join(part for part in parts if type(part) is str)
+    if len(found) == 1 and not any(part for part in parts if type(part) is str):
+        return _getter(found[0]), None
+    return _embedded(
+        [_constant(part) if isinstance(part, str) else _written(part) for part in parts if part]
+    ), None
+
+
+def read(text: str, pos: int, at: str = "") -> tuple[Ref, int]:
+    """Read the reference that begins at the dollar at *pos*; return it and where it ends.
+
+    Raises:
+        ExpressionError: No well-formed reference is there.
+    """
+    match = _BRACED.match(text, pos) or _BARE.match(text, pos)
+    if match is None:
+        hint = "in braces goes a step id and a path"
+        if text[pos + 1] != "{":
+            hint = "an id or field that is not plain ASCII goes in braces"
+        raise _malformed(text, pos, at, hint)
+    end = match.end()
+    path = segments(match[2])
+    if path is None:
+        raise _malformed(text, pos, at, "a key in quotes is JSON text")
+    if text[pos + 1] != "{":
+        if text[end : end + 1] == "[":
+            raise _malformed(text, pos, at, "an index is a whole number from 0 such as [0], a key is quoted")
+        if text[end : end + 1] == "." and text[end + 1 : end + 2].isalpha():
+            raise _malformed(text, pos, at, "an id or field that is not plain ASCII goes in braces")
+    return Ref("$" + match[1], path, match[0]), end
+
+
+def _malformed(text: str, pos: int, at: str, hint: str) -> ExpressionError:
+    found = json.dumps(text[pos : pos + 40], ensure_ascii=False)
+    where = f" at {at}" if at else ""
+    return ExpressionError(
+        f"reference{where}, character {pos}: found {found}; {hint}: $s1.rows[0].id or ${{1.rows}}; "
+        "${s1} ends a reference before text, $$ is a dollar sign",
+        text=text,
+        at=pos,
+    )
+
+
+def segments(text: str) -> tuple[Segment, ...] | None:
+    """Split the part of a reference behind its root; None when a quoted key is no JSON text."""
+    out: list[Segment] = []
+    for name, index, quoted in _SEGMENT.findall(text):
+        if index:
+            out.append(int(index))
+        elif quoted:
+            try:
+                key = json.loads(quoted)
+                key.encode()
+            except ValueError:  # no JSON escape, or half of a surrogate pair
+                return None
+            out.append(key)
+        else:
+            out.append(name)
+    return tuple(out)
+
+
+def render(root: str, path: tuple[Segment, ...]) -> str:
+    """Write a reference or a plain path so that it is read back the same, in braces only where needed."""
+    tail = ""
+    for segment in path:
+        if type(segment) is int:
+            tail += f"[{segment}]"
+        elif _WORD.fullmatch(str(segment)):
+            tail += f".{segment}"
+        else:
+            tail += f"[{json.dumps(segment, ensure_ascii=False)}]"
+    text = root + tail
+    if root[0] != "$" or _BARE.fullmatch(text):
+        return text
+    return f"${{{text[1:]}}}"
+
+
+def descend(value: Any, segment: Segment) -> Any:
+    """Return the part of *value* that *segment* names, or :data:`MISSING`."""
+    if type(segment) is str:
+        if isinstance(value, Mapping):
+            return value.get(segment, MISSING)
+        if not (isinstance(value, list) and segment.isascii() and segment.isdigit() and len(segment) < 10):
+            return MISSING
+        segment = int(segment)
+    if isinstance(value, list) and segment < len(value):  # type: ignore[operator]  # an int by now
+        return value[segment]  # type: ignore[index]
+    return MISSING
+
+
+def _getter(ref: Ref) -> Resolver:
+    root, path = ref.root, ref.path
+    if len(path) == 1 and type(path[0]) is str:
+        key = path[0]
+
+        def field(scope: Mapping[str, Any]) -> Any:
+            try:
+                value = scope[root]
+                if type(value) is dict:
+                    return value[key]
+            except KeyError:
+                pass
+            return _walk(ref, scope)
+
+        return field
+    return lambda scope: _walk(ref, scope)
+
+
+def _walk(ref: Ref, scope: Mapping[str, Any]) -> Any:
+    value = scope.get(ref.root, MISSING)
+    if value is MISSING:
+        raise _unresolved(ref, ref.text, f"{ref.root} has no value here")
+    for count, segment in enumerate(ref.path):
+        inner = descend(value, segment)
+        if inner is MISSING:
+            whole = render(ref.root, ref.path[:count])
+            raise _unresolved(
+                ref, render(ref.root, ref.path[: count + 1]), f"{whole} is {_shape(value, segment)}"
+            )
+        value = inner
+    return value
+
+
+def kind(value: Any) -> str:
+    """Return the JSON kind of *value* in a word; the name of its type if it has none."""
+    return _KINDS.get(type(value)) or type(value).__name__
+
+
+def _shape(value: Any, segment: Segment) -> str:
+    if isinstance(value, Mapping):
+        return f"an object without the key {json.dumps(str(segment), ensure_ascii=False)}"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    return f"{kind(value)}, which has no parts"
+
+
+def _unresolved(ref: Ref, path: str, found: str) -> UnresolvedReferenceError:
+    where = "" if path == ref.text else f" at {path}"
+    return UnresolvedReferenceError(
+        f"reference {ref.text}{where}: {found}; it is refused rather than passed on as null", path=path
+    )
+
+
+def _embedded(parts: list[Resolver]) -> Resolver:
+    return lambda scope: "".join([part(scope) for part in parts])
+
+
+def _written(ref: Ref) -> Resolver:
+    get = _getter(ref)
+
+    def run(scope: Mapping[str, Any]) -> str:
+        value = get(scope)
+        if type(value) is str:
+            return value
+        try:
+            canon.check(value)
+        except ValueRefusedError as refused:
+            raise _unresolved(ref, ref.text, f"its value cannot be written into text ({refused})") from None
+        return canon.encode(value).decode()
+
+    return run
