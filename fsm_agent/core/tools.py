@@ -136,10 +136,19 @@ def argument_faults(tool: ToolSpec, args: dict[str, Any]) -> list[str]:
             if parameter.required:
                 faults.append(f"{tool.name} needs the argument {parameter.name!r}; give it")
             continue
+        if parameter.name in tool.secret and is_secret(args[parameter.name]):
+            continue  # the value is checked where it is known
         fault = type_fault(parameter, args[parameter.name])
         if fault:
             faults.append(f"{tool.name}: argument {parameter.name!r} {fault}")
     return faults
+
+
+def is_secret(value: Any) -> bool:
+    """Return whether *value* stands for a secret, ``{"$secret": name, "mac": hex}``; the value is in no log."""
+    if type(value) is not dict or len(value) != 2:
+        return False
+    return type(value.get("$secret")) is str and type(value.get("mac")) is str
 
 
 def type_fault(parameter: Parameter, value: Any) -> str:
