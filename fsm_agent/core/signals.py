@@ -173,6 +173,7 @@ DOMAIN: Final[dict[str, tuple[str, ...] | tuple[int, int]]] = {
     "consecutive_replans": (0, 40),
     "budget_band": ("ok", "low", "exhausted"),
     "breaker": ("closed", "open", "half-open"),
+    "replan_scope": ("none", "local", "global"),
     "has_alternative": YES_NO,
     "has_planner": YES_NO,
     "has_reconcile": YES_NO,
@@ -183,5 +184,6 @@ DOMAIN: Final[dict[str, tuple[str, ...] | tuple[int, int]]] = {
 
 ``signal_count`` counts how often this signal fired on this step in the present attempt series, this time
 included; ``repeat_streak`` how often its fingerprint came in a row; ``consecutive_replans`` the replans since a
-step was last newly done. A step without a tool has effect ``read``. Counts saturate at their upper end.
+step was last newly done; ``replan_scope`` is the scope of the replan that was asked for last, for the signal
+``plan_rejected``. A step without a tool has effect ``read``. Counts saturate at their upper end.
 """

@@ -1,0 +1,166 @@
+"""One loader of ``configs/``: in a checkout, an editable install and a wheel the same names find the same data.
+
+A table that is not sound does not leave this module.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from fsm_agent.core import rules
+from fsm_agent.core.classify import Classifier
+from fsm_agent.core.errors import ConfigError, NotFoundError
+from fsm_agent.core.rules import Table
+
+MAX_BYTES: Final = 1 << 20
+"""Longest configuration file that is read, in bytes."""
+
+_ROW: Final = re.compile(r"^\s*\[\[\s*row\s*\]\]")
+_ID: Final = re.compile(r"""^\s*id\s*=\s*["']([^"']*)["']""")
+
+
+def config_dir() -> Path:
+    """Return the folder of the shipped configuration.
+
+    Raises:
+        ConfigError: The installation lacks it.
+    """
+    package = Path(__file__).resolve().parent.parent
+    for folder in (package / "_configs", package.parent / "configs"):
+        if (folder / "rules" / "default.toml").is_file():
+            return folder
+    raise ConfigError(f"configuration beside {package}: none was found; install the package again")
+
+
+def read_toml(name: str) -> Mapping[str, Any]:
+    """Return the shipped document *name*, such as ``classify`` or ``rules/default``.
+
+    Raises:
+        NotFoundError: There is none of this name.
+        ConfigError: It cannot be read.
+    """
+    return _parse(_shipped(name))[0]
+
+
+def rule_names() -> tuple[str, ...]:
+    """Return the names of the shipped tables, sorted."""
+    return tuple(sorted(path.stem for path in (config_dir() / "rules").glob("*.toml")))
+
+
+def load_rules(name: str | Path = "default", params: Mapping[str, int | float] | None = None) -> Table:
+    """Return a rule table, read and checked.
+
+    Args:
+        name: Name of a shipped table, or a ``.toml`` file.
+        params: Thresholds that go before the table's own.
+
+    Raises:
+        NotFoundError: No such table or file.
+        ConfigError: The file cannot be read, or is no TOML.
+        RulesError: It is no table, or not a sound one; ``findings`` says why.
+    """
+    return read_rules(name, params)
+
+
+def read_rules(name: str | Path, params: Mapping[str, int | float] | None = None) -> Table:
+    """Return a rule table as it is written, checked for its form only. See :func:`load_rules`."""
+    path = _rules_path(name, Path())
+    lines: dict[str, int] = {}
+    document, own = _parse(path)
+    lines.update({f"{path.stem}:{id_}": line for id_, line in own.items()})
+    return rules.load(
+        document, name=path.stem, base=_base(path.parent, lines), params=params or {}, lines=lines
+    )
+
+
+def rules_file(source: str) -> Path:
+    """Return the file of a shipped table, so that a reason can point into it.
+
+    Raises:
+        NotFoundError: There is none of this name.
+    """
+    return _shipped(f"rules/{source}")
+
+
+def _base(folder: Path, lines: dict[str, int]) -> Callable[[str], Mapping[str, Any]]:
+    def base(name: str) -> Mapping[str, Any]:
+        document, own = _parse(_rules_path(name, folder))
+        lines.update({f"{name}:{id_}": line for id_, line in own.items()})
+        return document
+
+    return base
+
+
+def _rules_path(name: str | Path, folder: Path) -> Path:
+    text = str(name)
+    if text in rule_names():
+        return _shipped(f"rules/{text}")
+    path = folder / text
+    if text.endswith(".toml"):
+        if path.is_file():
+            return path
+        raise NotFoundError(
+            f"rule table {text}: there is no such file; the shipped tables are {', '.join(rule_names())}"
+        )
+    raise NotFoundError(f"rule table {_short(text)}: there is no such table{_near(text, rule_names())}")
+
+
+def _shipped(name: str) -> Path:
+    folder = config_dir()
+    known = sorted(p.relative_to(folder).with_suffix("").as_posix() for p in folder.rglob("*.toml"))
+    if name not in known:
+        raise NotFoundError(f"configuration {_short(name)}: there is no such file{_near(name, known)}")
+    return folder / f"{name}.toml"
+
+
+def _parse(path: Path) -> tuple[Mapping[str, Any], dict[str, int]]:
+    """Return the document and the line of every row that has an id."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ConfigError(
+                f"configuration {path}: it is longer than {MAX_BYTES} bytes; split it or make it shorter"
+            )
+        text = data.decode()
+        return tomllib.loads(text), _lines(text)
+    except OSError as error:
+        raise ConfigError(
+            f"configuration {path}: it cannot be read ({error.strerror}); check its rights"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        found = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ConfigError(f"configuration {path}: it is no TOML: {found}") from error
+
+
+def _lines(text: str) -> dict[str, int]:
+    lines: dict[str, int] = {}
+    start = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if _ROW.match(line):
+            start = number
+        elif start and (found := _ID.match(line)):
+            lines.setdefault(found[1], start)
+            start = 0
+    return lines
+
+
+def _near(name: str, known: tuple[str, ...] | list[str]) -> str:
+    close = difflib.get_close_matches(name, known, 1) if len(name) <= 80 else []
+    return f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}, or give a .toml file"
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 80 else text[:79] + "…")
+
+
+def load_classifier() -> Classifier:
+    """Return the shipped classification of outcomes.
+
+    Raises:
+        ConfigError: ``configs/classify.toml`` cannot be used.
+    """
+    return Classifier.from_data(read_toml("classify"))
