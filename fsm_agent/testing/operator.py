@@ -9,9 +9,11 @@ from typing import Any
 
 import attrs
 
+from fsm_agent.core.door import approval_digest
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import (
     Answer,
+    Approve,
     Ask,
     Edit,
     Person,
@@ -23,7 +25,7 @@ from fsm_agent.core.inputs import (
 )
 from fsm_agent.core.machine import STATES
 from fsm_agent.core.signals import Decision, Signal
-from fsm_agent.core.state import RUN
+from fsm_agent.core.state import RUN, Run
 from fsm_agent.testing.document import Node
 
 SIGNALS = tuple(Signal)
@@ -149,6 +151,23 @@ def _calls_for(reaction: Reaction, event: Event) -> bool:
     if reaction.when is not None:
         return reaction.when.fits(event)
     return reaction.at_seq is not None and event.seq >= reaction.at_seq
+
+
+def approve(action: Approval, run: Run) -> Approve:
+    """Return the approval as the engine takes it: with a digest of exactly what the script states.
+
+    A script that states nothing approves the request as it is now; one that states other arguments than those
+    that are asked about gets a digest that fits no request, and is refused by the engine.
+    """
+    digest = action.digest
+    if digest is None:
+        question = run.questions.get(action.task)
+        digest = question.digest if question is not None else ""
+        task = run.tasks.get(action.task)
+        spec = run.spec_of(task) if task is not None else None
+        if action.args is not None and task is not None and spec is not None:
+            digest = approval_digest(run, task, spec, action.args)
+    return Approve(task=action.task, digest=digest, who=action.who)
 
 
 def parse(node: Node, *, real: bool = False) -> tuple[Reaction, ...]:

@@ -14,18 +14,23 @@ import attrs
 
 from fsm_agent.core.inputs import Call, Probe
 from fsm_agent.core.signals import Effect
+from fsm_agent.runtime.context import Reconciled
 from fsm_agent.testing.expect import same
 from fsm_agent.testing.scenario import CallScript, ProbeScript, Raised, ToolScript
 
 
 class Kind(IntEnum):
-    """What can happen to a call; at one instant the smaller number comes first."""
+    """What can happen to a call; at one instant the smaller number comes first.
+
+    ``LOST`` is the end of waiting for a repetition that serves as a probe; the world never plans it.
+    """
 
     REPORT = 1
     CRASH_BEFORE = 2
     COMMIT = 3
     CRASH_AFTER = 4
     REPLY = 5
+    LOST = 6
 
 
 @attrs.frozen(kw_only=True)
@@ -68,15 +73,6 @@ class Done:
     at_us: int
 
 
-@attrs.frozen(kw_only=True)
-class Finding:
-    """What a probe finds: ``applied`` with the result, ``absent`` or ``inconclusive``, and on what grounds."""
-
-    verdict: str
-    result: Any = None
-    evidence: str = ""
-
-
 @attrs.define(eq=False)
 class _Taker:
     """Takes from a list: the first unused entry that fits, or the last fitting one once all are used."""
@@ -101,13 +97,14 @@ class World:
     """The tools of a scenario and everything they did.
 
     Attributes:
+        tools: What the scenario says about each.
         calls: How often each tool was called, a probing repetition included.
         effects: Every effect, oldest first.
         gaps: What was asked of a tool that the scenario says nothing about, one sentence each.
     """
 
     def __init__(self, tools: Mapping[str, ToolScript]) -> None:
-        self._tools = dict(tools)
+        self.tools = dict(tools)
         self._calls = {name: _Taker(tool.calls) for name, tool in tools.items()}
         self._probes = {name: _Taker(tool.probes or ()) for name, tool in tools.items()}
         self.calls = dict.fromkeys(tools, 0)
@@ -128,29 +125,30 @@ class World:
         reply: int | None = end
         if script.timeout:
             end = now_us
-            reply = command.deadline_at + script.late_us if script.late_us is not None else None
+            reply = command.deadline_at + max(1, script.late_us) if script.late_us is not None else None
         found = [(end, Kind.COMMIT)] if script.commit else []
         if script.crash:
             found.append((end, Kind.CRASH_BEFORE if script.crash == "before" else Kind.CRASH_AFTER))
         if reply is not None:
             found.append((reply, Kind.REPLY))
-        plan = [
-            Happening(at_us=at, kind=kind, command=command, script=script, started_us=now_us)
+        lasts = command.deadline_at - now_us if script.timeout else script.delay_us
+        for index in range(len(script.progress)):
+            found.append((now_us + lasts * (index + 1) // (len(script.progress) + 1), Kind.REPORT))
+        reports = iter(script.progress)
+        return [
+            Happening(
+                at_us=at,
+                kind=kind,
+                command=command,
+                script=script,
+                started_us=now_us,
+                advanced=kind is Kind.REPORT and next(reports),
+            )
             for at, kind in sorted(found)
         ]
-        lasts = command.deadline_at - now_us if script.timeout else script.delay_us
-        reports = [
-            attrs.evolve(
-                Happening(at_us=now_us, kind=Kind.REPORT, command=command, script=script, started_us=now_us),
-                at_us=now_us + lasts * (index + 1) // (len(script.progress) + 1),
-                advanced=advanced,
-            )
-            for index, advanced in enumerate(script.progress)
-        ]
-        return sorted(reports + plan, key=lambda h: (h.at_us, h.kind))
 
     def _take(self, command: Call | Probe) -> CallScript:
-        tool = self._tools[command.tool]
+        tool = self.tools[command.tool]
         if not tool.calls:
             return CallScript(commit=tool.spec.effect is not Effect.READ)
         index = self._calls[command.tool].take(command.args)
@@ -177,30 +175,29 @@ class World:
         known = (effect.tool, effect.key) in self._first
         if not known:
             self._first[effect.tool, effect.key] = effect
-        if not known or self._tools[effect.tool].spec.effect is not Effect.IDEMPOTENT:
+        if not known or self.tools[effect.tool].spec.effect is not Effect.IDEMPOTENT:
             self.effects.append(effect)
 
-    def probe(self, command: Probe, now_us: int) -> Finding:
+    def probe(self, command: Probe, now_us: int) -> Reconciled:
         """Return what a probe finds at *now_us*."""
-        tool = self._tools[command.tool]
+        tool = self.tools[command.tool]
         if tool.probes is None:
             return self._truth(command, now_us - tool.lag_us)
         index = self._probes[command.tool].take(command.args)
         if index is None:
-            return Finding(verdict="inconclusive", evidence=f"tool {command.tool} has no way to look it up")
-        script = tool.probes[index]
-        return Finding(verdict=script.verdict, result=script.result, evidence="the scenario says so")
+            return Reconciled.inconclusive(f"nothing is known of the arguments {dict(command.args)!r}")
+        found = tool.probes[index]
+        return Reconciled(verdict=found.verdict, result=found.result)
 
-    def _truth(self, command: Probe, seen_us: int) -> Finding:
+    def _truth(self, command: Probe, seen_us: int) -> Reconciled:
         effect = self._first.get((command.tool, command.key))
         if effect is None or effect.at_us > seen_us:
-            return Finding(verdict="absent", evidence=f"the world shows no effect under key {command.key}")
-        evidence = f"the world's ledger holds an effect under key {command.key}"
-        return Finding(verdict="applied", result=effect.result, evidence=evidence)
+            return Reconciled.absent(f"the world shows no effect under key {command.key}")
+        return Reconciled.applied(effect.result, f"the world shows an effect under key {command.key}")
 
     def effect_counts(self) -> dict[str, int]:
         """Return how many effects each tool had."""
-        counts = dict.fromkeys(self._tools, 0)
+        counts = dict.fromkeys(self.tools, 0)
         for effect in self.effects:
             counts[effect.tool] += 1
         return counts
