@@ -170,12 +170,21 @@ class IllegalTransitionError(RefusedError):
     code = "E-TRANSITION"
 
     def __init__(
-        self, *, machine: str, id: str, state: str, trigger: str, legal: Sequence[str], why: str = ""  # noqa: A002
+        self,
+        *,
+        machine: str,
+        id: str,  # noqa: A002 - the word of the contract
+        state: str,
+        trigger: str,
+        legal: Sequence[str],
+        why: str = "",
     ) -> None:
         """Build the message from the facts."""
         found = why or f"{trigger} is not legal in state {state}"
         allowed = ", ".join(legal) or "nothing"
-        super().__init__(f"{machine} {id}: {found}; legal here: {allowed}", task=id if machine == "task" else None)
+        super().__init__(
+            f"{machine} {id}: {found}; legal here: {allowed}", task=id if machine == "task" else None
+        )
         self.machine = machine
         self.id = id
         self.state = state

@@ -140,7 +140,9 @@ def from_body(body: bytes) -> Event:
             raw.get("actor"),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptError(f"event: the stored bytes are no event ({error}); nothing was read from them") from None
+        raise CorruptError(
+            f"event: the stored bytes are no event ({error}); nothing was read from them"
+        ) from None
 
 
 def seal(head: Head, events: Iterable[Event]) -> tuple[list[Record], dict[str, bytes]]:
@@ -175,7 +177,7 @@ def from_line(line: bytes) -> Record:
     """
     tail = line[-_TAIL:]
     if not (tail.startswith(b',"hash":"') and tail.endswith(b'"}')):
-        raise CorruptError("log line: it does not end in a hash; a whole line ends in ,\"hash\":\"<64 hex>\"}")
+        raise CorruptError('log line: it does not end in a hash; a whole line ends in ,"hash":"<64 hex>"}')
     try:
         digest = bytes.fromhex(tail[9:73].decode("ascii"))
         if tail[9:73] != digest.hex().encode():

@@ -121,13 +121,17 @@ def read_out(machine: Machine) -> Mapping[tuple[str, str], str]:
     table: dict[tuple[str, str], str] = {}
     for trigger, event in machine.events.items():
         for source, found in event.transitions.items():
-            edge = found[0]
+            edge, dest = found[0], str(found[0].dest)
             hooks = (*edge.conditions, *edge.prepare, *edge.before, *edge.after)
-            if len(found) != 1 or edge.dest not in machine.states or source not in machine.states:
-                raise ValueError(f"machine {machine.name}: {source} × {trigger} is ambiguous or leads nowhere")
-            if edge.dest == source or hooks:
-                raise ValueError(f"machine {machine.name}: {source} × {trigger} is a loop or carries callbacks")
-            table[(source, trigger)] = edge.dest
+            if len(found) != 1 or dest not in machine.states or source not in machine.states:
+                raise ValueError(
+                    f"machine {machine.name}: {source} × {trigger} is ambiguous or leads nowhere"
+                )
+            if dest == source or hooks:
+                raise ValueError(
+                    f"machine {machine.name}: {source} × {trigger} is a loop or carries callbacks"
+                )
+            table[(source, trigger)] = dest
     return MappingProxyType(table)
 
 
@@ -172,7 +176,11 @@ def _outcome(data: Mapping[str, Any], *kinds: str) -> str:
     outcome = data.get("outcome")
     if not isinstance(outcome, Mapping):
         return "the event carries no outcome"
-    return "" if outcome.get("kind") in kinds else f"an outcome of kind {outcome.get('kind')!r} does not allow it"
+    return (
+        ""
+        if outcome.get("kind") in kinds
+        else f"an outcome of kind {outcome.get('kind')!r} does not allow it"
+    )
 
 
 def _succeed(data: Mapping[str, Any], effect: str, applied: str) -> str:

@@ -63,7 +63,9 @@ class ToolSpec:
     @property
     def schema_digest(self) -> str:
         """Digest of what a caller must know: name, effect class and parameters."""
-        return canon.value_digest("tool", [self.name, self.effect.value, _parameters(self), self.extra_arguments])
+        return canon.value_digest(
+            "tool", [self.name, self.effect.value, _parameters(self), self.extra_arguments]
+        )
 
     def to_data(self) -> dict[str, Any]:
         """Return the JSON form that ``run_created`` holds."""
@@ -115,7 +117,15 @@ def _parameters(tool: ToolSpec) -> list[dict[str, Any]]:
     ]
 
 
-_JSON_TYPE = {type(None): "null", bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
+_JSON_TYPE = {
+    type(None): "null",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    str: "string",
+    list: "array",
+    dict: "object",
+}
 
 
 def argument_faults(tool: ToolSpec, args: dict[str, Any]) -> list[str]:

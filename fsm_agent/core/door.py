@@ -1,0 +1,310 @@
+"""The one door into running: every attempt of every task passes it, whatever led there.
+
+Ready tasks come in plan order. Here, and only here, conditions, references, preconditions, the approval, the
+budget and the law against repeating a write are checked, each time anew.
+"""
+
+from collections.abc import Iterable, Mapping
+from heapq import heappop, heappush
+from typing import Any
+
+from fsm_agent.core import budget, canon
+from fsm_agent.core.errors import UnresolvedReferenceError
+from fsm_agent.core.fingerprint import fingerprint
+from fsm_agent.core.machine import WRITES, RunState, TaskState
+from fsm_agent.core.policy import fire
+from fsm_agent.core.signals import REPEATABLE, Signal
+from fsm_agent.core.state import Run, Task
+from fsm_agent.core.tools import ToolSpec, argument_faults
+from fsm_agent.core.turn import Turn
+
+
+def schedule(turn: Turn) -> list[tuple[int, str]]:
+    """Let everything that may move through the door, as far as slots and budgets go.
+
+    Returns:
+        What is ready but fits no budget, as (order, id).
+    """
+    run = turn.run
+    held: list[tuple[int, str]] = []
+    if run.state is not RunState.RUNNING:
+        return held
+    cancel_doomed(turn)
+    heap = run.ready_heap
+    while heap and run.wish == "none":
+        order, name = heap[0]
+        task = run.tasks[name]
+        if task.order != order or not task.ready or task.not_before > turn.now:
+            heappop(heap)  # stale, or the back-off timer brings it back
+            continue
+        if len(run.running) + run.probing >= turn.env.slots:
+            break
+        heappop(heap)
+        if not enter(turn, task):
+            held.append((order, name))
+        cancel_doomed(turn)
+    for entry in held:
+        heappush(heap, entry)
+    return held
+
+
+def cancel_doomed(turn: Turn) -> None:
+    """Cancel every task whose dependency is gone for good, and what hangs on it."""
+    run = turn.run
+    while run.doomed:
+        task = run.tasks[run.doomed.pop()]
+        if not task.doomed:
+            continue
+        gone = [
+            run.tasks[d.id]
+            for d in task.step.depends_on
+            if run.tasks[d.id].state is TaskState.CANCELLED and not d.optional
+        ]
+        root = next(
+            (t for t in gone if t.reason_code not in ("condition", "optional", "superseded")), gone[0]
+        )
+        turn.cause = max(t.moved for t in gone)
+        turn.move(
+            task,
+            "cancel",
+            {
+                "reason": f"{root.id}, which it depends on, was cancelled: {root.reason}",
+                "code": root.reason_code,
+            },
+        )
+
+
+def scope_of(run: Run, roots: Iterable[str]) -> dict[str, Any]:
+    """Return values for *roots* (``$s1``, ``$inputs``); a root without a value is left out."""
+    scope: dict[str, Any] = {}
+    for root in roots:
+        if root == "$inputs":
+            scope[root] = run.inputs
+        elif root[0] == "$":
+            task = run.tasks.get(root[1:])
+            if task is not None and task.state is TaskState.DONE:
+                scope[root] = task.result
+    return scope
+
+
+def enter(turn: Turn, task: Task) -> bool:
+    """Bring a ready task to the next state that it may have: running, cancelled, failed, or waiting for a person.
+
+    Returns:
+        False if it stays pending because no budget is left for it now.
+    """
+    run, step = turn.run, task.step
+    if step.when is not None:
+        verdict = step.when.evaluate(scope_of(run, step.when.roots))
+        if verdict.value is None:
+            refuse(
+                turn,
+                task,
+                Signal.UNRESOLVED_REFERENCE,
+                f"its condition `{step.when.text}` is unknown: {verdict.why}",
+            )
+            return True
+        if not verdict.value:
+            turn.move(
+                task, "cancel", {"reason": f"its condition `{step.when.text}` is false", "code": "condition"}
+            )
+            return True
+    name = run.tool_of(step)
+    try:
+        args = resolve(run, task, name)
+    except UnresolvedReferenceError as error:
+        refuse(turn, task, Signal.UNRESOLVED_REFERENCE, str(error))
+        return True
+    if step.preconditions and not _preconditions_hold(turn, task, args):
+        return True
+    if name is None:
+        ask_person(turn, task)
+        return True
+    spec = run.tools.get(name)
+    if spec is None:
+        known = ", ".join(sorted(run.tools)) or "none"
+        refuse(turn, task, Signal.UNDECLARED_TOOL, f"the tool {name!r} is not in the toolbox; there: {known}")
+        return True
+    return _call(turn, task, spec, args)
+
+
+def resolve(run: Run, task: Task, tool: str | None) -> dict[str, Any]:
+    """Return the task's arguments with every reference resolved.
+
+    Raises:
+        UnresolvedReferenceError: A reference has no value.
+    """
+    step = task.step
+    template = step.args
+    args: dict[str, Any] = (
+        template.source
+        if template.constant
+        else template.resolve(scope_of(run, [r.root for r in template.refs]))
+    )
+    if step.tool is None and tool is not None:
+        return _default_arguments(run, task, run.tools.get(tool), args)
+    return args
+
+
+def _default_arguments(run: Run, task: Task, spec: ToolSpec | None, args: dict[str, Any]) -> dict[str, Any]:
+    """Add what the default tool asks for by name: the step's id, description and its dependencies' results."""
+    offered = {
+        "id": task.id,
+        "description": task.step.description,
+        "results": {
+            d.id: run.tasks[d.id].result
+            for d in task.step.depends_on
+            if run.tasks[d.id].state is TaskState.DONE
+        },
+    }
+    wanted = {p.name for p in spec.parameters} if spec is not None else set()
+    return {k: v for k, v in offered.items() if k in wanted} | args
+
+
+def _preconditions_hold(turn: Turn, task: Task, args: Mapping[str, Any]) -> bool:
+    run = turn.run
+    for condition in task.step.preconditions:
+        scope = scope_of(run, condition.check.roots)
+        scope["args"] = args
+        verdict = condition.check.evaluate(scope)
+        if verdict.value is True:
+            continue
+        found = "is false" if verdict.value is False else f"is unknown: {verdict.why}"
+        words = f"{condition.say + ': ' if condition.say else ''}the precondition `{condition.check.text}` {found}"
+        if condition.severity == "warn":
+            turn.emit("note_added", {"text": f"tolerated: {words}"}, task.id)
+            continue
+        broken = verdict.value is False
+        refuse(turn, task, Signal.PRECONDITION_VIOLATED if broken else Signal.UNRESOLVED_REFERENCE, words)
+        return False
+    return True
+
+
+def refuse(turn: Turn, task: Task, signal: Signal, why: str) -> None:
+    """Say that *task* cannot start, and let the table decide."""
+    mark = fingerprint(
+        tool=task.step.tool or "", signal=signal.value, code=None, class_name=None, message=why
+    )
+    turn.cause = turn.cause or task.moved or None
+    task_error = {"message": why, "fingerprint": mark}
+    turn.move(task, "refuse", {"reason": why, "signal": signal.value, "error": task_error})
+    fire_failed(turn, task, signal, because=why)
+
+
+def fire_failed(
+    turn: Turn, task: Task, signal: Signal, *, because: str, retry_after_us: int | None = None
+) -> None:
+    """Fire the table for a failed task, as ``repeated_error`` where the same failure came too often."""
+    threshold = int(turn.run.rules.params.get("repeat_threshold", 2))
+    trouble = task.trouble
+    if signal in REPEATABLE and trouble is not None and trouble.fingerprint and trouble.streak >= threshold:
+        because = f"{signal.value} for the {trouble.streak}. time in a row (threshold {threshold}): {because}"
+        signal = Signal.REPEATED_ERROR
+    fire(turn, task, signal, because=because, retry_after_us=retry_after_us)
+
+
+def ask_person(turn: Turn, task: Task) -> None:
+    """A step that no tool runs is a question to a person."""
+    run, step = turn.run, task.step
+    turn.move(task, "hold", {"kind": "answer"})
+    data: dict[str, Any] = {
+        "kind": "answer",
+        "args_digest": canon.value_digest("question", [run.id, task.id, run.seq]),
+        "answers": ["result"],
+        "say": step.description or f"what is the result of {task.id}?",
+    }
+    if step.confirm_within_us is not None:
+        data["expires_at"] = turn.now + step.confirm_within_us
+    turn.emit("approval_requested", data, task.id)
+
+
+def approval_digest(run: Run, task: Task, spec: ToolSpec, args: Mapping[str, Any]) -> str:
+    """Return what an approval binds: run, task, tool, arguments, effect class."""
+    return canon.value_digest("approval", [run.id, task.id, spec.name, args, spec.effect.value])
+
+
+def _call(turn: Turn, task: Task, spec: ToolSpec, args: dict[str, Any]) -> bool:
+    run, step = turn.run, task.step
+    approval: int | None = None
+    if step.requires_confirmation or spec.confirm or spec.effect == "irreversible":
+        base = approval_digest(run, task, spec, args)
+        armed = task.armed
+        if armed is not None and (armed.expires_at is None or turn.now <= armed.expires_at):
+            if armed.base_digest == base:
+                args, approval = dict(armed.args), armed.seq
+            elif armed.base_digest is None and armed.digest == base:
+                approval = armed.seq
+    else:
+        armed, base = None, ""
+    faults = argument_faults(spec, args)
+    if faults:
+        refuse(turn, task, Signal.BAD_REQUEST, "; ".join(faults))
+        return True
+    args_digest = canon.value_digest("args", [spec.name, args])
+    key = canon.value_digest("key", [run.id, task.id, args_digest])[:32]
+    if spec.effect in WRITES and run.keys.get(key, "no") != "no":
+        refuse(
+            turn,
+            task,
+            Signal.PRECONDITION_VIOLATED,
+            "an effect under this key was or may have been applied already",
+        )
+        return True
+    if base and approval is None:
+        ask_approval(turn, task, spec, args, base)
+        return True
+    wanted = budget.estimate(run, step, spec.name)
+    if budget.limited(run) and budget.missing(run, wanted):
+        return False
+    timeout = spec.timeout_us if step.timeout_us is None else step.timeout_us
+    data: dict[str, Any] = {
+        "attempt": task.attempt + 1,
+        "tool": spec.name,
+        "args": args,
+        "args_digest": args_digest,
+        "effect": spec.effect.value,
+        "key": key,
+        "deadline_at": turn.now + timeout,
+    }
+    if approval is not None:
+        data["approval"] = approval
+    if wanted.tokens or wanted.cost_micros:
+        data["reserve"] = {"tokens": wanted.tokens, "cost_micros": wanted.cost_micros}
+    turn.move(task, "start", data, effect=spec.effect.value)
+    return True
+
+
+def ask_approval(
+    turn: Turn,
+    task: Task,
+    spec: ToolSpec,
+    args: Mapping[str, Any],
+    digest: str,
+    *,
+    edited_from: tuple[str, Mapping[str, Any]] | None = None,
+) -> None:
+    """Ask a person for a yes to exactly these arguments."""
+    step = task.step
+    armed = task.armed
+    data: dict[str, Any] = {
+        "kind": "approval",
+        "tool": spec.name,
+        "effect": spec.effect.value,
+        "args_digest": digest,
+        "args": dict(args),
+        "answers": ["approve", "reject", "edit"],
+        "say": step.description or f"may {spec.name} be called?",
+        "approvers": step.approvers,
+    }
+    if edited_from is not None:
+        data["base_digest"], data["base_args"] = edited_from[0], dict(edited_from[1])
+    if armed is not None:
+        data["changed"] = sorted(
+            k for k in {*args, *armed.args} if args.get(k, ...) != armed.args.get(k, ...)
+        ) or ["the earlier approval has expired"]
+    within = spec.confirm_within_us if step.confirm_within_us is None else step.confirm_within_us
+    if within is not None:
+        data["expires_at"] = turn.now + within
+    if task.state is TaskState.PENDING:
+        turn.move(task, "hold", {"kind": "approval"})
+    turn.emit("approval_requested", data, task.id)

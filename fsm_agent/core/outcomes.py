@@ -1,0 +1,261 @@
+"""Facts move first: what a call, a probe or a late reply proves moves the task, then the new state fires the table.
+
+A result of a read is success or failure. A call that may have had an effect and cannot say so is an unknown
+result, whatever its error was called; only evidence leads out of there.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fsm_agent.core import canon
+from fsm_agent.core.door import fire_failed, scope_of
+from fsm_agent.core.errors import RefusedError
+from fsm_agent.core.fingerprint import fingerprint
+from fsm_agent.core.inputs import NO_USAGE, Outcome, Probed, Progressed, Returned, Usage
+from fsm_agent.core.machine import TaskState
+from fsm_agent.core.policy import fire
+from fsm_agent.core.signals import Applied, Signal
+from fsm_agent.core.state import Run, Task
+from fsm_agent.core.turn import Turn
+
+TOOL = {"kind": "tool"}
+
+
+def task_named(run: Run, name: str) -> Task:
+    """Return a task by id.
+
+    Raises:
+        RefusedError: There is none.
+    """
+    task = run.tasks.get(name)
+    if task is None:
+        near = ", ".join(list(run.tasks)[:8])
+        raise RefusedError(
+            f"task {name}: the plan has no such step; it has {near}", task=name, code="E-NO-TASK"
+        )
+    return task
+
+
+def returned(turn: Turn, given: Returned) -> None:
+    """Handle a call's end, in time or late."""
+    task = task_named(turn.run, given.task)
+    if task.state is not TaskState.RUNNING or task.attempt != given.attempt:
+        _late(turn, task, given.attempt, given.outcome)
+        return
+    ended(turn, task, given.outcome)
+
+
+def ended(turn: Turn, task: Task, outcome: Outcome) -> None:
+    """Move a running task by its call's outcome and fire the table."""
+    data = outcome_data(outcome)
+    if outcome.kind == "value":
+        signal, words = _verify(turn.run, task, outcome.value)
+        if signal is None:
+            digest = canon.value_digest("result", outcome.value)
+            turn.move(task, "succeed", {"outcome": data, "result_digest": digest}, applied="yes")
+            fire(turn, task, Signal.SUCCESS)
+            return
+        data["applied"] = Applied.YES.value
+        data["error"] = _error(task, signal, words)
+    else:
+        signal = outcome.signal or Signal.UNCLASSIFIED_ERROR
+        words = (outcome.error or {}).get("message") or outcome.kind
+    applied = data.get("applied", Applied.MAYBE.value)
+    if task.effect != "read" and applied == Applied.MAYBE:
+        lost = Signal.INTERRUPTED if outcome.kind == "lost" else Signal.OUTCOME_UNKNOWN
+        turn.move(task, "lose", {"outcome": data, "signal": lost.value, "reason": words}, applied=applied)
+        if not _weigh_late(turn, task):
+            fire(turn, task, lost, because=words)
+        return
+    turn.move(task, "fail", {"outcome": data, "signal": signal.value, "reason": words}, applied=applied)
+    if not _weigh_late(turn, task):
+        fire_failed(turn, task, signal, because=words, retry_after_us=outcome.retry_after_us)
+
+
+def _weigh_late(turn: Turn, task: Task) -> bool:
+    """Settle the task by an earlier attempt's reply that came while this one ran; whether it did."""
+    if task.trouble is None or task.trouble.late is None:
+        return False
+    seq, value = task.trouble.late
+    settle(
+        turn, task, value, {"seq": seq, "words": "an earlier attempt with the same arguments had returned"}
+    )
+    return task.state is TaskState.DONE
+
+
+def outcome_data(outcome: Outcome) -> dict[str, Any]:
+    """Return what an event records of an outcome."""
+    data: dict[str, Any] = {"kind": outcome.kind}
+    if outcome.kind == "value":
+        data["value"] = outcome.value
+    else:
+        data["applied"] = outcome.applied.value
+        if outcome.value is not None:
+            data["value"] = outcome.value
+        if outcome.signal is not None:
+            data["signal"] = outcome.signal.value
+    if outcome.error:
+        data["error"] = dict(outcome.error)
+    if outcome.retry_after_us is not None:
+        data["retry_after_us"] = outcome.retry_after_us
+    if outcome.usage is not NO_USAGE and outcome.usage != NO_USAGE:
+        data["usage"] = usage_data(outcome.usage)
+    if outcome.duration_us:
+        data["duration_us"] = outcome.duration_us
+    return data
+
+
+def usage_data(usage: Usage) -> dict[str, int]:
+    """Return what an event records of a usage."""
+    return {"tokens": usage.tokens, "cost_micros": usage.cost_micros}
+
+
+def _verify(run: Run, task: Task, value: Any) -> tuple[Signal | None, str]:
+    """Return (None, "") when ``done_when`` is true of *value*, else the signal and why."""
+    done_when = task.step.done_when
+    if done_when is None:
+        return None, ""
+    scope = scope_of(run, done_when.roots)
+    if isinstance(value, dict):
+        scope = {**value, **scope}
+    scope.setdefault("result", value)
+    verdict = done_when.evaluate(scope)
+    if verdict.value is True:
+        return None, ""
+    if verdict.value is False:
+        return Signal.VALIDATION_FAILED, f"`{done_when.text}` is false of the result"
+    return Signal.UNVERIFIED, f"`{done_when.text}` is unknown of the result: {verdict.why}"
+
+
+def _error(task: Task, signal: Signal, words: str) -> dict[str, Any]:
+    mark = fingerprint(tool=task.tool or "", signal=signal.value, code=None, class_name=None, message=words)
+    return {"message": words, "fingerprint": mark}
+
+
+# ── evidence ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def settle(
+    turn: Turn,
+    task: Task,
+    value: Any,
+    evidence: Mapping[str, Any],
+    *,
+    person: bool = False,
+    applied: bool = True,
+) -> None:
+    """Evidence says that the effect happened, with *value* as its result.
+
+    The task is done if ``done_when`` is true of the value, or if a person says so; else the effect is there and
+    the step has failed.
+    """
+    signal, words = (None, "") if person else _verify(turn.run, task, value)
+    if signal is None:
+        digest = canon.value_digest("result", value)
+        turn.move(task, "settle", {"evidence": dict(evidence), "result": value, "result_digest": digest})
+        fire(turn, task, Signal.RECONCILED_APPLIED, because=str(evidence.get("words", "")))
+    elif task.state is TaskState.UNKNOWN:
+        data = {
+            "evidence": dict(evidence),
+            "applied": "yes",
+            "reason": words,
+            "error": _error(task, signal, words),
+        }
+        turn.move(task, "clear", data, applied="yes")
+        fire_failed(turn, task, signal, because=words)
+    elif applied:
+        turn.emit("note_added", {"text": f"the late result does not settle it: {words}"}, task.id)
+
+
+def absent(turn: Turn, task: Task, evidence: Mapping[str, Any]) -> None:
+    """Evidence says that the effect did not happen."""
+    words = str(evidence.get("words", "")) or "the effect was looked up and is not there"
+    data = {"evidence": dict(evidence), "applied": "no", "reason": words}
+    turn.move(task, "clear", data, applied="no")
+    fire_failed(turn, task, Signal.RECONCILED_ABSENT, because=words)
+
+
+def probed(turn: Turn, given: Probed) -> None:
+    """Handle a probe's answer.
+
+    Raises:
+        RefusedError: No probe of this attempt is out; a stale answer changes nothing.
+    """
+    task = task_named(turn.run, given.task)
+    if task.state is not TaskState.UNKNOWN or task.attempt != given.attempt or not task.probing:
+        raise RefusedError(
+            f"task {task.id}: a probe answered {given.verdict}, but no probe of attempt {given.attempt} is out; "
+            "it was not used",
+            task=task.id,
+        )
+    data: dict[str, Any] = {
+        "verdict": given.verdict,
+        "evidence": given.evidence or f"the probe of {task.tool} says {given.verdict}",
+        "by": "probe",
+        "attempt": given.attempt,
+    }
+    if given.verdict == "applied":
+        data["result"] = given.result
+    if given.usage != NO_USAGE:
+        data["usage"] = usage_data(given.usage)
+    event = turn.emit("reconciled", data, task.id, TOOL)
+    weigh(turn, task, given.verdict, given.result, {"seq": event.seq, "words": data["evidence"]})
+
+
+def weigh(turn: Turn, task: Task, verdict: str, result: Any, evidence: Mapping[str, Any]) -> None:
+    """Move an unknown task by a probe's verdict, or fire for one that says nothing."""
+    if verdict == "applied":
+        settle(turn, task, result, evidence)
+    elif verdict == "absent":
+        absent(turn, task, evidence)
+    else:
+        fire(turn, task, Signal.RECONCILE_INCONCLUSIVE, because=str(evidence.get("words", "")))
+
+
+def _late(turn: Turn, task: Task, attempt: int, outcome: Outcome) -> None:
+    """Record a reply that nobody waited for any more, and use it where it is evidence about the present arguments."""
+    if attempt < 1 or attempt > task.attempt:
+        raise RefusedError(
+            f"task {task.id}: a result of attempt {attempt} arrived, but only {task.attempt} were started",
+            task=task.id,
+        )
+    event = turn.emit("late_result", {"attempt": attempt, "outcome": outcome_data(outcome)}, task.id, TOOL)
+    trouble = task.trouble
+    of_present = attempt == task.attempt or (
+        trouble is not None and trouble.past.get(attempt) == task.args_digest
+    )
+    if not of_present or turn.run.closed:
+        return
+    evidence = {"seq": event.seq, "words": f"the reply of attempt {attempt} arrived after its deadline"}
+    if outcome.kind == "value":
+        if task.state in (TaskState.UNKNOWN, TaskState.FAILED, TaskState.PENDING, TaskState.AWAITING):
+            settle(turn, task, outcome.value, evidence)
+    elif task.state is TaskState.UNKNOWN and attempt == task.attempt and outcome.applied is Applied.NO:
+        absent(turn, task, {**evidence, "words": (outcome.error or {}).get("message", evidence["words"])})
+
+
+def progressed(turn: Turn, given: Progressed) -> None:
+    """Record a report of a running call; a stalled read is stopped.
+
+    Raises:
+        RefusedError: The call is not running.
+    """
+    task = task_named(turn.run, given.task)
+    if task.state is not TaskState.RUNNING or task.attempt != given.attempt:
+        raise RefusedError(
+            f"task {task.id}: attempt {given.attempt} reports progress, but it is not running; it was not used",
+            task=task.id,
+        )
+    data: dict[str, Any] = {"attempt": given.attempt, "advanced": given.advanced}
+    if given.note:
+        data["note"] = given.note
+    if given.usage != NO_USAGE:
+        data["usage"] = usage_data(given.usage)
+    turn.emit("progressed", data, task.id, TOOL)
+    threshold = int(turn.run.rules.params.get("stall_threshold", 5))
+    if task.effect == "read" and task.trouble is not None and task.trouble.stall >= threshold:
+        words = f"{task.trouble.stall} reports in a row without progress (threshold {threshold})"
+        outcome = Outcome(
+            kind="lost", signal=Signal.PROGRESS_STALL, applied=Applied.NO, error={"message": words}
+        )
+        ended(turn, task, outcome)

@@ -1,0 +1,39 @@
+"""Delivering people's words to a run that nobody drives at the moment.
+
+Whoever posts a letter may own the run just long enough to take it: nothing starts, the facts are recorded, and the
+next owner goes on from there.
+"""
+
+from typing import Any
+
+from fsm_agent.core.errors import RefusedError
+from fsm_agent.runtime.engine import Engine
+from fsm_agent.runtime.letters import from_letter
+from fsm_agent.runtime.owner import owner_name
+from fsm_agent.runtime.ports import SystemPorts
+from fsm_agent.stores.base import Store
+
+
+def deliver(store: Store, run: str, *, force: bool = False) -> None:
+    """Take every unanswered letter of *run*, oldest first, and answer it.
+
+    Args:
+        store: Holds the run and its inbox.
+        run: Its id.
+        force: The holder of its lease is known to be dead.
+
+    Raises:
+        OwnedError: Somebody drives it.
+    """
+    engine, _ = Engine.open(store, run, owner_name(), SystemPorts(), slots=0, force=force)
+    try:
+        for letter in store.letters(run):
+            answer: dict[str, Any]
+            try:
+                engine.feed(from_letter(letter.body))
+                answer = {"ok": True}
+            except RefusedError as error:
+                answer = {"ok": False, "code": error.code, "message": str(error)}
+            store.answer(engine.lease, letter.id, answer)
+    finally:
+        engine.close()

@@ -1,0 +1,237 @@
+"""Append, then act, then tell: one run, one owner, one input at a time.
+
+The engine joins the pure core to a store. It reads no clock and starts no call: time and chance are ports, and
+the commands it returns are somebody else's to carry out. The asynchronous controller and the simulation drive
+this same class.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from fsm_agent.core import replay
+from fsm_agent.core.decide import advance, apply, commands, decide
+from fsm_agent.core.errors import CorruptError, FsmAgentError, RefusedError, StoreDeadError
+from fsm_agent.core.events import Event, Head, genesis, seal
+from fsm_agent.core.inputs import Command, Create, Env, Input, Probed, Progressed, Returned, TakeOver, Tick
+from fsm_agent.core.machine import FINAL_RUN_STATES
+from fsm_agent.core.state import Run
+from fsm_agent.core.tools import ToolSpec
+from fsm_agent.core.turn import Turn
+from fsm_agent.stores.base import Lease, Store
+
+LEASE_US = 30_000_000
+"""How long a lease lasts without renewal, in microseconds."""
+
+
+class Ports(Protocol):
+    """Time and chance."""
+
+    def now_us(self) -> int:
+        """Return the UTC epoch in microseconds."""
+        ...
+
+    def jitter(self) -> float:
+        """Return a number in [0, 1)."""
+        ...
+
+
+def needs_barrier(event: Event) -> bool:
+    """Whether *event* must be durable before anything is done about it.
+
+    The beginning and the end of a run, every approval, every wish, and the intent of every call that is no read.
+    """
+    if event.type == "task_moved":
+        return event.data["trigger"] == "start" and str(event.data["effect"]) != "read"
+    return event.type in ("run_created", "run_closed", "approval_answered", "run_asked", "owner_changed")
+
+
+class Engine:
+    """A run in the hands of its owner.
+
+    Attributes:
+        run: The state; read it, never change it.
+        store: Where its log is.
+        lease: The right to append.
+        head: Where the log ends.
+        slots: How many calls may be out at once; 0 to deliver words only.
+    """
+
+    def __init__(self, run: Run, store: Store, lease: Lease, head: Head, ports: Ports, *, slots: int) -> None:
+        """Take what :meth:`create` or :meth:`open` prepared."""
+        self.run = run
+        self.store = store
+        self.lease = lease
+        self.head = head
+        self.slots = slots
+        self._ports = ports
+        self._untold: list[Event] = []
+        self._listeners: list[Callable[[Sequence[Event]], None]] = []
+        self._dead: str = ""
+
+    @classmethod
+    def create(
+        cls, store: Store, given: Create, ports: Ports, *, slots: int = 4, ttl_us: int = LEASE_US
+    ) -> tuple["Engine", list[Command]]:
+        """Begin a new run and return its engine with the first commands.
+
+        Raises:
+            ConflictError: The run id is taken.
+            PlanError: The plan cannot be run.
+        """
+        now = ports.now_us()
+        decide(Run(given.run), given, Env(now_us=now, slots=slots))  # refuse before anything is registered
+        lease = store.create(given.run, given.owner, now_us=now, ttl_us=ttl_us)
+        engine = cls(Run(given.run), store, lease, genesis(given.run), ports, slots=slots)
+        return engine, engine.feed(given)
+
+    @classmethod
+    def open(
+        cls,
+        store: Store,
+        run: str,
+        owner: str,
+        ports: Ports,
+        *,
+        tools: tuple[ToolSpec, ...] | None = None,
+        default_tool: str | None = None,
+        slots: int = 4,
+        ttl_us: int = LEASE_US,
+        force: bool = False,
+    ) -> tuple["Engine", list[Command]]:
+        """Take a run over: verify its log, fold it, and go on from there.
+
+        Args:
+            store: Holds the run.
+            run: Its id.
+            owner: Who takes it.
+            ports: Time and chance.
+            tools: The tools as this owner knows them; None to bring none.
+            default_tool: Runs steps that name no tool.
+            slots: Calls at once; 0 starts nothing.
+            ttl_us: Life of the lease.
+            force: The holder of the lease is known to be dead.
+
+        Raises:
+            NotFoundError: No such run.
+            OwnedError: Another living owner holds it.
+            CorruptError: Its log is not what was written.
+        """
+        lease = store.acquire(run, owner, now_us=ports.now_us(), ttl_us=ttl_us, force=force)
+        try:
+            head = store.head(run)
+            state = replay.replay(run, store.read(run), store.blob)
+            if state.seq != head.seq:
+                raise CorruptError(
+                    f"log of {run}: its head is event {head.seq}, its last event is {state.seq}"
+                )
+            engine = cls(state, store, lease, head, ports, slots=slots)
+            if state.seq == 0:
+                raise CorruptError(
+                    f"log of {run}: it is empty; its owner died before the first event. Start a new run"
+                )
+            given = TakeOver(epoch=lease.epoch, owner=owner, tools=tools, default_tool=default_tool)
+            return engine, engine.feed(given)
+        except BaseException:
+            store.release(lease)
+            raise
+
+    @property
+    def final(self) -> bool:
+        """Whether the run has ended."""
+        return self.run.state in FINAL_RUN_STATES
+
+    def next_due(self) -> int | None:
+        """Return when the next :class:`Tick` is due, UTC epoch in microseconds; None for never."""
+        return self.run.next_due()
+
+    def listen(self, listener: Callable[[Sequence[Event]], None]) -> None:
+        """Tell *listener* of every batch once it is durable."""
+        self._listeners.append(listener)
+
+    def feed(self, given: Input) -> list[Command]:
+        """Handle one input: decide, append, and return what must be done now.
+
+        Raises:
+            RefusedError: It does not fit; logged as ``move_refused``, nothing else changed.
+            FencedError: Another owner took the run over. This engine writes nothing any more.
+            StoreError: The append failed. The engine is dead: open the run again.
+        """
+        if self._dead:
+            raise StoreDeadError(f"run {self.run.id}: {self._dead}; open the run again")
+        run = self.run
+        env = Env(now_us=self._ports.now_us(), jitter=self._ports.jitter(), slots=self.slots)
+        in_place = isinstance(given, Returned | Tick | Progressed | Probed | TakeOver | Create)
+        before = run.seq
+        try:
+            events = advance(run, given, env) if in_place else decide(run, given, env)
+        except RefusedError as error:
+            self._check_clean(before)
+            self._refused(given, error, env)
+            raise
+        except Exception:
+            self._check_clean(before)
+            raise
+        if not events:
+            return []
+        self._append(events)
+        if not in_place:
+            for event in events:
+                apply(run, event)
+        return commands(run, events)
+
+    def _check_clean(self, before: int) -> None:
+        if self.run.seq != before:
+            self._dead = "an input failed half-way, so the state in memory is not what the log says"
+
+    def _refused(self, given: Input, error: RefusedError, env: Env) -> None:
+        """Log that an input was refused."""
+        if self._dead:
+            return
+        turn = Turn(self.run, env)
+        data = {"input": type(given).__name__, "code": error.code, "message": str(error)}
+        who = getattr(given, "who", None)
+        actor = {"kind": "human", "id": str(who.by)} if who is not None else None
+        task = error.task if error.task in self.run.tasks else None
+        turn.emit("move_refused", data, task, actor)
+        self._append(tuple(turn.events))
+
+    def _append(self, events: tuple[Event, ...]) -> None:
+        records, blobs = seal(self.head, events)
+        barrier = any(map(needs_barrier, events))
+        try:
+            self.head = self.store.append(
+                self.lease,
+                self.head,
+                records,
+                blobs=blobs,
+                barrier=barrier,
+                state=self.run.state.value,
+                now_us=self._ports.now_us(),
+            )
+        except FsmAgentError as error:
+            self._dead = str(error)
+            raise
+        self._untold.extend(events)
+        if barrier:
+            self._tell()
+
+    def flush(self) -> None:
+        """Make everything durable and tell of it."""
+        self.store.flush()
+        self._tell()
+
+    def _tell(self) -> None:
+        told, self._untold = self._untold, []
+        if told:
+            for listener in self._listeners:
+                listener(told)
+
+    def renew(self, ttl_us: int = LEASE_US) -> None:
+        """Extend the lease."""
+        self.store.renew(self.lease, now_us=self._ports.now_us(), ttl_us=ttl_us)
+
+    def close(self) -> None:
+        """Flush, tell, and give the run up."""
+        if not self._dead:
+            self.flush()
+        self.store.release(self.lease)

@@ -1,0 +1,72 @@
+"""People's words as JSON: how an input travels through the inbox, and how it is read back."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from fsm_agent.core.errors import RefusedError
+from fsm_agent.core.inputs import (
+    Answer,
+    Approve,
+    Ask,
+    Edit,
+    Input,
+    Note,
+    Person,
+    ReconcileAs,
+    Reject,
+    Resume,
+    RetryTask,
+    SetInputs,
+)
+
+Word = Answer | Approve | Ask | Edit | Note | ReconcileAs | Reject | Resume | RetryTask | SetInputs
+
+_FIELDS: Final[dict[type, tuple[str, ...]]] = {
+    Answer: ("task", "value"),
+    Approve: ("task", "digest"),
+    Ask: ("wish", "acknowledged"),
+    Edit: ("task", "args"),
+    Note: ("text", "task"),
+    ReconcileAs: ("task", "verdict", "result", "evidence"),
+    Reject: ("task",),
+    Resume: (),
+    RetryTask: ("task",),
+    SetInputs: ("values",),
+}
+_NAMES: Final = {kind.__name__: kind for kind in _FIELDS}
+
+
+def to_letter(word: Word) -> dict[str, Any]:
+    """Return *word* as a JSON object."""
+    body: dict[str, Any] = {"kind": type(word).__name__}
+    for name in _FIELDS[type(word)]:
+        value = getattr(word, name)
+        body[name] = (
+            list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+        )
+    body["who"] = {"by": word.who.by, "channel": word.who.channel, "note": word.who.note}
+    return body
+
+
+def from_letter(body: Mapping[str, Any]) -> Input:
+    """Read a letter back.
+
+    Raises:
+        RefusedError: It is no word that the engine knows.
+    """
+    kind = _NAMES.get(str(body.get("kind")))
+    who = body.get("who")
+    if kind is None or not isinstance(who, Mapping):
+        raise RefusedError(
+            f"letter: its kind is {body.get('kind')!r}; known: {', '.join(_NAMES)}", code="E-LETTER"
+        )
+    try:
+        fields = {name: body[name] for name in _FIELDS[kind]}
+        if "acknowledged" in fields:
+            fields["acknowledged"] = tuple(fields["acknowledged"])
+        build: Callable[..., Input] = kind
+        return build(**fields, who=Person(by=who["by"], channel=who["channel"], note=who["note"]))
+    except (KeyError, TypeError) as error:
+        raise RefusedError(
+            f"letter of kind {body['kind']}: {error!r} does not fit; post it again", code="E-LETTER"
+        ) from None

@@ -1,0 +1,40 @@
+"""Who owns a run: a name that tells whether its process is still alive.
+
+``host:pid:start:random``; *start* is the process's start time, so that a reused pid is not taken for the owner.
+"""
+
+import os
+import secrets
+import socket
+from pathlib import Path
+
+
+def owner_name() -> str:
+    """Return a name for this process's hold on a run, new each time."""
+    pid = os.getpid()
+    return f"{socket.gethostname()}:{pid}:{_started(pid)}:{secrets.token_hex(4)}"
+
+
+def is_dead(owner: str) -> bool:
+    """Whether *owner* is known to be dead: a process of this host that is gone. Unknown owners count as alive."""
+    parts = owner.rsplit(":", 3)
+    if len(parts) != 4 or parts[0] != socket.gethostname() or not parts[1].isdigit():
+        return False
+    pid = int(parts[1])
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return parts[2] != _started(pid)
+
+
+def _started(pid: int) -> str:
+    """Return the start time of a process in clock ticks since boot; ``0`` where the system does not say."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return "0"
+    fields = stat.rpartition(")")[2].split()
+    return "0" if fields[0] == "Z" else fields[19]

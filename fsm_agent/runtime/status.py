@@ -1,0 +1,213 @@
+"""What a run looks like from outside: values made from the state, and the command that moves it on."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+import attrs
+
+from fsm_agent.core import budget
+from fsm_agent.core.events import Head
+from fsm_agent.core.machine import FINAL_RUN_STATES, RunState, TaskState
+from fsm_agent.core.state import RUN, Question, Run, Task
+
+SCHEMA = "fsm-agent/status@1"
+
+
+@attrs.frozen(kw_only=True)
+class TaskStatus:
+    """One task: its state, how often it was started, its result or the reason it has none."""
+
+    id: str
+    state: str
+    attempts: int
+    result: Any = None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form; a result only for a done task."""
+        data: dict[str, Any] = {"state": self.state, "attempts": self.attempts}
+        if self.state == TaskState.DONE:
+            data["result"] = self.result
+        if self.reason:
+            data["reason"] = self.reason
+        return data
+
+
+@attrs.frozen(kw_only=True, repr=False)
+class Status:
+    """A run at one moment.
+
+    Attributes:
+        run: Its id.
+        state: Its state's value.
+        plan_version: From 1.
+        goal: The plan's.
+        tasks: By id, in plan order.
+        budgets: Used and left, by name.
+        questions: What waits for a person.
+        head: Where the log ends.
+        next: Commands that can be typed now.
+        waiting: In words, what the run waits for; empty when it waits for nothing.
+    """
+
+    run: str
+    state: str
+    plan_version: int
+    goal: str
+    tasks: Mapping[str, TaskStatus]
+    budgets: Mapping[str, Any]
+    questions: tuple[Question, ...]
+    head: Head
+    next: tuple[str, ...]
+    waiting: str
+
+    @property
+    def done(self) -> int:
+        """How many tasks are done."""
+        return sum(t.state == TaskState.DONE for t in self.tasks.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form, schema ``fsm-agent/status@1``."""
+        return {
+            "schema": SCHEMA,
+            "run": self.run,
+            "state": self.state,
+            "goal": self.goal,
+            "plan_version": self.plan_version,
+            "tasks": {name: task.to_json() for name, task in self.tasks.items()},
+            "budgets": dict(self.budgets),
+            "questions": [question_json(q) for q in self.questions],
+            "waiting": self.waiting,
+            "head": {"seq": self.head.seq, "hash": self.head.hash.hex()},
+            "next": list(self.next),
+        }
+
+    def __repr__(self) -> str:
+        """One line."""
+        return f"<run {self.run}: {self.state}, {self.done}/{len(self.tasks)} done, head {self.head.seq}>"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{escape(t.id)}</td><td>{escape(t.state)}</td><td>{t.attempts}</td><td>{escape(t.reason)}</td></tr>"
+            for t in self.tasks.values()
+        )
+        head = "<tr><th>task</th><th>state</th><th>attempts</th><th>reason</th></tr>"
+        return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table>"
+
+
+def question_json(question: Question) -> dict[str, Any]:
+    """Return a question's JSON form."""
+    data: dict[str, Any] = {
+        "task": question.task,
+        "kind": question.kind,
+        "digest": question.digest,
+        "args": dict(question.args) if question.args is not None else None,
+        "answers": list(question.answers),
+        "say": question.say,
+    }
+    if question.expires_at is not None:
+        data["expires_at"] = question.expires_at
+    if question.approvers > 1:
+        data["approvers"] = question.approvers
+        data["approved_by"] = list(question.approved_by)
+    return data
+
+
+def status_of(run: Run, head: Head) -> Status:
+    """Return the status of *run*, whose log ends at *head*."""
+    return Status(
+        run=run.id,
+        state=run.state.value,
+        plan_version=run.plan_version,
+        goal=run.plan.goal if run.plan is not None else "",
+        tasks={t.id: _task(run, t) for t in run.tasks.values()},
+        budgets=budgets_of(run),
+        questions=tuple(run.questions.values()),
+        head=head,
+        next=next_commands(run),
+        waiting=waiting_for(run),
+    )
+
+
+def _task(run: Run, task: Task) -> TaskStatus:
+    return TaskStatus(
+        id=task.id,
+        state=task.state.value,
+        attempts=task.attempt,
+        result=task.result,
+        reason=task.reason or _waits(run, task),
+    )
+
+
+def _waits(run: Run, task: Task) -> str:
+    """Say what a pending task waits for."""
+    if task.state is not TaskState.PENDING:
+        return ""
+    open_ones = [d.id for d in task.step.depends_on if run.tasks[d.id].state is not TaskState.DONE]
+    if open_ones and not task.ready:
+        return f"waiting for {', '.join(open_ones)}"
+    if task.armed is not None:
+        return "approved, waiting for its start"
+    return ""
+
+
+def budgets_of(run: Run) -> dict[str, Any]:
+    """Return what was used, and what is left of each limit."""
+    used = run.account
+    amounts = {
+        "tool_calls": used.tool_calls,
+        "planner_calls": used.planner_calls,
+        "tokens": used.tokens,
+        "cost_micros": used.cost_micros,
+        "active_s": round(used.active_us / 1_000_000, 3),
+    }
+    out: dict[str, Any] = {}
+    for name, amount in amounts.items():
+        allowed = budget.limit(run, name) if run.plan is not None else None
+        out[name] = (
+            {"used": amount} if allowed is None else {"used": amount, "left": round(allowed - amount, 3)}
+        )
+    return out
+
+
+def waiting_for(run: Run) -> str:
+    """Say in words what the run waits for."""
+    if run.paused:
+        return "an operator paused it"
+    if run.state in FINAL_RUN_STATES or not (run.questions or run.counts[TaskState.UNKNOWN]):
+        return ""
+    parts = [f"{q.task} ({q.kind})" for q in run.questions.values()]
+    lost = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN and t.id not in run.questions]
+    return ", ".join(parts + [f"{name} (unknown result)" for name in lost])
+
+
+def next_commands(run: Run) -> tuple[str, ...]:
+    """Return commands that move the run on from here, ready to be typed."""
+    if run.state is RunState.FAILED:
+        return (f"fsm-agent resume {run.id}", f"fsm-agent cancel {run.id}", f"fsm-agent audit {run.id}")
+    if run.state in FINAL_RUN_STATES:
+        return (f"fsm-agent audit {run.id}", f"fsm-agent export {run.id}")
+    commands = [command for q in run.questions.values() for command in _for_question(run, q)]
+    if run.paused or not run.questions:
+        commands.append(f"fsm-agent resume {run.id}")
+    return (*commands, f"fsm-agent cancel {run.id}")
+
+
+def _for_question(run: Run, question: Question) -> tuple[str, ...]:
+    if question.kind == "approval":
+        return (
+            f"fsm-agent approve {run.id} {question.task} --digest {question.digest[:8]}",
+            f'fsm-agent reject {run.id} {question.task} -m "why"',
+        )
+    if question.kind == "answer":
+        return (f"fsm-agent answer {run.id} {question.task} JSON",)
+    task = run.tasks.get(question.task)
+    if task is not None and task.state is TaskState.UNKNOWN:
+        return (
+            f"fsm-agent reconcile {run.id} {task.id} --as applied --evidence TEXT --result JSON",
+            f"fsm-agent reconcile {run.id} {task.id} --as absent --evidence TEXT",
+        )
+    name = question.task if question.task != RUN else RUN
+    choice = next((a for a in question.answers if a != "result"), "abort")
+    return (f'fsm-agent answer {run.id} {name} \'{{"decide": "{choice}"}}\'',)
