@@ -52,6 +52,10 @@ def open_store(
 
         return MemoryStore()
     text = os.fspath(location)
+    if text.endswith((".jsonl", "/", os.sep)) or (Path(text) / JSONL_MARK).exists():
+        from fsm_agent.stores.jsonl import JsonlStore
+
+        return JsonlStore(text, read_only=read_only, create=create, anchored=anchored)
     from fsm_agent.stores.sqlite import SqliteStore
 
     return SqliteStore(text, read_only=read_only, create=create)

@@ -61,9 +61,10 @@ def check_batch(run: str, expected: Head, records: Sequence[Record], blobs: Mapp
             )
         previous = record.hash
     for name, value in blobs.items():
-        if canon.blob_digest(value) != name:
+        if canon.blob_digest(value) != name or b"\n" in value:
             raise UsageError(
-                f"append to run {shown(run)}: blob {name} has another digest; name it by its SHA-256"
+                f"append to run {shown(run)}: value {name} is not what its digest says, or no canonical JSON; "
+                "name canonical bytes by their SHA-256"
             )
     return Head(seq, previous)
 

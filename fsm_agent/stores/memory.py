@@ -4,7 +4,7 @@ For tests, trials and runs that nobody needs to find again. Every append is as d
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import attrs
@@ -28,11 +28,62 @@ class _Run:
     updated_us: int
 
 
-class _Letter(NamedTuple):
+class _Entry(NamedTuple):
     run: str
     posted_us: int
     body: bytes
     answer: bytes | None
+
+
+class Inbox:
+    """Letters in memory, numbered from 1; shared by the stores that have no tables."""
+
+    def __init__(self, entries: Iterable[_Entry] = ()) -> None:
+        self._entries = list(entries)
+
+    def copy(self) -> "Inbox":
+        """Return an inbox that holds the same."""
+        return Inbox(self._entries)
+
+    def post(self, run: str, posted_us: int, body: bytes) -> int:
+        """Add a letter and return its number."""
+        self._entries.append(_Entry(run, posted_us, body, None))
+        return len(self._entries)
+
+    def check_answer(self, letter: int, run: str) -> None:
+        """Refuse to answer a letter that is not in the inbox of *run*, or that has been answered.
+
+        Raises:
+            NotFoundError: No such letter there.
+            ConflictError: It has been answered.
+        """
+        found = self.letter(letter)
+        if found.run != run:
+            raise checks.unknown_letter(letter, run)
+        if found.answer is not None:
+            raise checks.answered(letter)
+
+    def answer(self, letter: int, answer: bytes) -> None:
+        """Keep the answer to a letter."""
+        self._entries[letter - 1] = self._entries[letter - 1]._replace(answer=answer)
+
+    def letter(self, letter: int) -> Letter:
+        """Return a letter. Raises ``NotFoundError``."""
+        if not 1 <= letter <= len(self._entries):
+            raise checks.unknown_letter(letter)
+        run, posted_us, body, answer = self._entries[letter - 1]
+        return Letter(
+            id=letter,
+            run=run,
+            posted_us=posted_us,
+            body=canon.decode(body),
+            answer=None if answer is None else canon.decode(answer),
+        )
+
+    def waiting(self, run: str) -> list[Letter]:
+        """Return the unanswered letters to *run*, oldest first."""
+        entries = enumerate(self._entries, 1)
+        return [self.letter(number) for number, entry in entries if entry.run == run and entry.answer is None]
 
 
 class MemoryStore:
@@ -43,7 +94,7 @@ class MemoryStore:
         self.repairs: list[Repair] = []
         self._runs: dict[str, _Run] = {}
         self._blobs: dict[str, bytes] = {}
-        self._letters: list[_Letter] = []
+        self._inbox = Inbox()
         self._changes = 0
         self._closed = False
         self._lock = threading.RLock()
@@ -56,7 +107,7 @@ class MemoryStore:
                 name: attrs.evolve(run, records=list(run.records)) for name, run in self._runs.items()
             }
             twin._blobs = dict(self._blobs)
-            twin._letters = list(self._letters)
+            twin._inbox = self._inbox.copy()
         return twin
 
     def create(self, run: str, owner: str, *, now_us: int, ttl_us: int) -> Lease:
@@ -175,44 +226,27 @@ class MemoryStore:
         data = checks.letter_bytes(body)
         with self._lock:
             self._run(run)
-            self._letters.append(_Letter(run, now_us, data, None))
             self._changes += 1
-            return len(self._letters)
+            return self._inbox.post(run, now_us, data)
 
     def letters(self, run: str) -> list[Letter]:
         """Return the unanswered letters; as in the contract."""
         self._run(run)
-        waiting = [
-            i for i, letter in enumerate(self._letters, 1) if letter.run == run and letter.answer is None
-        ]
-        return [self.letter(i) for i in waiting]
+        return self._inbox.waiting(run)
 
     def answer(self, lease: Lease, letter: int, answer: dict[str, Any]) -> None:
         """Record the answer; as in the contract."""
         data = checks.letter_bytes(answer)
         with self._lock:
             self._current(lease)
-            if self.letter(letter).run != lease.run:
-                raise checks.unknown_letter(letter, lease.run)
-            found = self._letters[letter - 1]
-            if found.answer is not None:
-                raise checks.answered(letter)
-            self._letters[letter - 1] = found._replace(answer=data)
+            self._inbox.check_answer(letter, lease.run)
+            self._inbox.answer(letter, data)
             self._changes += 1
 
     def letter(self, letter: int) -> Letter:
         """Return a letter; as in the contract."""
         self._open()
-        if not 1 <= letter <= len(self._letters):
-            raise checks.unknown_letter(letter)
-        found = self._letters[letter - 1]
-        return Letter(
-            id=letter,
-            run=found.run,
-            posted_us=found.posted_us,
-            body=canon.decode(found.body),
-            answer=None if found.answer is None else canon.decode(found.answer),
-        )
+        return self._inbox.letter(letter)
 
     def changes(self) -> int:
         """Return how often this store has been changed, by anyone."""

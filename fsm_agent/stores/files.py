@@ -1,0 +1,75 @@
+"""Small files that are whole or not there: replaced atomically, synced, named so that any run id fits."""
+
+import contextlib
+import hashlib
+import os
+import re
+import threading
+from pathlib import Path
+from typing import Final
+
+_PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}")
+sync_data = getattr(os, "fdatasync", os.fsync)
+"""Make a file's data durable; macOS has no ``fdatasync``."""
+
+
+def file_name(run: str) -> str:
+    """Return a file name for *run*, without a suffix.
+
+    Plain lower-case ids name themselves. Any other id gets what is plain in it, ``~`` and 32 hex digits of its
+    SHA-256, so that ids which a file system would confuse (case, Unicode forms, ``..``) stay apart.
+    """
+    if _PLAIN.fullmatch(run):
+        return run
+    plain = re.sub(r"[^a-z0-9_-]+", "-", run[:40].lower()).strip("-")
+    return f"{plain}~{hashlib.sha256(run.encode()).hexdigest()[:32]}"
+
+
+def sync_directory(path: Path) -> None:
+    """Make the entries of a directory durable."""
+    directory = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def replace(path: Path, data: bytes, *, entry: bool = True) -> None:
+    """Write *data* to *path*: afterwards the file is the old one or the new one, whole.
+
+    Args:
+        path: The file.
+        data: All of it.
+        entry: Make the new file's directory entry durable too, not only its bytes.
+    """
+    draft = path.with_name(f".{path.name[:80]}.{os.getpid()}-{threading.get_ident()}.tmp")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+    if entry:
+        sync_directory(path.parent)
+
+
+def read_from(path: Path, offset: int) -> bytes:
+    """Return the bytes of *path* from *offset* to its end."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read()
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write *data* in one call.
+
+    Raises:
+        OSError: It failed, or only a part was written; that part is left for recovery to cut.
+    """
+    written = os.write(descriptor, data)
+    if written != len(data):
+        raise OSError(f"{written} of {len(data)} bytes were written")

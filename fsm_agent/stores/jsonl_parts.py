@@ -1,0 +1,147 @@
+"""What lies beside the logs in a JSONL store: the directory's mark and lock, the leases, the inbox."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import orjson
+
+from fsm_agent.core import canon
+from fsm_agent.core.errors import CorruptError, NotFoundError, StoreUnusableError
+from fsm_agent.stores import JSONL_MARK, files
+from fsm_agent.stores.memory import Inbox
+
+_FORMAT: Final = {"format": "fsm_agent/jsonl-store", "version": 1}
+
+
+@attrs.frozen(kw_only=True)
+class Meta:
+    """A run's lease and its line of the list of runs; ``<name>.meta.json``."""
+
+    run: str
+    epoch: int
+    owner: str | None
+    lease_until_us: int
+    state: str
+    created_us: int
+    updated_us: int
+
+
+def meta_path(directory: Path, run: str) -> Path:
+    """Return where the run's lease lies."""
+    return directory / f"{files.file_name(run)}.meta.json"
+
+
+def read_meta(path: Path) -> Meta:
+    """Read a lease.
+
+    Raises:
+        FileNotFoundError: There is none.
+        CorruptError: The file holds something else.
+    """
+    data = path.read_bytes()
+    try:
+        return Meta(**orjson.loads(data))
+    except (ValueError, TypeError) as error:
+        raise CorruptError(f"{path}: it is no lease file ({error}); restore a backup") from None
+
+
+class InboxFile:
+    """``inbox.jsonl``: a line for every letter and every answer. The caller holds the store's lock."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / "inbox.jsonl"
+        self._inbox = Inbox()
+        self._size = 0
+
+    def look(self) -> Inbox:
+        """Take in what has been added, and return all letters."""
+        data = files.read_from(self._path, self._size) if self._path.exists() else b""
+        for line in data.splitlines(keepends=True):
+            if not line.endswith(b"\n"):  # torn: whoever wrote it was never told that it is there
+                break
+            try:
+                self._take(orjson.loads(line))
+            except (ValueError, KeyError, TypeError, IndexError) as error:
+                raise CorruptError(
+                    f"{self._path} byte {self._size}: no letter ({error}); restore a backup"
+                ) from None
+            self._size += len(line)
+        return self._inbox
+
+    def post(self, run: str, posted_us: int, body: dict[str, Any]) -> int:
+        """Write a letter, durably, and return its number."""
+        return self._write({"run": run, "posted_us": posted_us, "body": body})
+
+    def answer(self, letter: int, answer: dict[str, Any]) -> None:
+        """Write an answer, durably."""
+        self._write({"letter": letter, "answer": answer})
+
+    def _take(self, line: dict[str, Any]) -> int:
+        if "letter" in line:
+            self._inbox.answer(line["letter"], canon.encode(line["answer"]))
+            return int(line["letter"])
+        return self._inbox.post(line["run"], line["posted_us"], canon.encode(line["body"]))
+
+    def _write(self, line: dict[str, Any]) -> int:
+        data = canon.encode(line) + b"\n"
+        new = not self._path.exists()
+        descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            os.ftruncate(descriptor, self._size)
+            os.lseek(descriptor, 0, os.SEEK_END)
+            files.write_all(descriptor, data)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if new:
+            files.sync_directory(self._path.parent)
+        self._size += len(data)
+        return self._take(line)
+
+
+def open_directory(path: Path, *, read_only: bool, create: bool) -> int:
+    """Find the store, or make it, and return a descriptor of its lock file.
+
+    Returns:
+        The descriptor; -1 if there is no lock file and nothing may be made.
+
+    Raises:
+        NotFoundError: There is no store and none may be made.
+        StoreUnusableError: It is a file, holds other things, is of another version, or cannot be written.
+    """
+    may_create = create and not read_only
+    mark = path / JSONL_MARK
+    try:
+        if not path.exists() and not may_create:
+            raise NotFoundError(
+                f"store {path}: there is no such directory; check the path, or start a run in it"
+            )
+        if may_create and not mark.exists():
+            path.mkdir(parents=True, exist_ok=True)
+            if any(not entry.name.startswith(".") for entry in path.iterdir()):
+                raise _unusable(
+                    path, "a directory that holds other things", "choose an empty one, or another name"
+                )
+            files.replace(mark, canon.encode(_FORMAT) + b"\n")
+        found = orjson.loads(mark.read_bytes())
+        if found != _FORMAT:
+            raise _unusable(
+                path, f"it says {found}, this program knows {_FORMAT}", "use the program that wrote it"
+            )
+        if read_only:
+            lock = path / "lock"
+            return os.open(lock, os.O_RDONLY | os.O_CLOEXEC) if lock.exists() else -1
+        return os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except ValueError as error:
+        raise _unusable(path, f"its mark {JSONL_MARK} cannot be read ({error})", "restore a backup") from None
+    except OSError as error:
+        hint = "choose another path; a single log file is imported, not opened"
+        name = errno.errorcode.get(error.errno or 0, "OSError")
+        raise _unusable(path, f"it cannot be opened ({name}: {error.strerror})", hint) from None
+
+
+def _unusable(path: Path, found: str, advice: str) -> StoreUnusableError:
+    return StoreUnusableError(f"store {path}: {found}; {advice}")

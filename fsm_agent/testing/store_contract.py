@@ -1,0 +1,535 @@
+"""The contract of a store as a test suite that every store runs, ours and yours.
+
+Subclass it in a test module, say how to open the store, and let pytest collect it::
+
+    class TestMyStore(StoreContract):
+        def open(self, place: Path) -> Store:
+            return MyStore(place / "store")
+
+Nothing here imports pytest; ``tmp_path`` is pytest's fixture of that name.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from fsm_agent.core.errors import (
+    ConflictError,
+    FencedError,
+    FsmAgentError,
+    NotFoundError,
+    OwnedError,
+    StoreDeadError,
+    UsageError,
+)
+from fsm_agent.core.events import Event, Head, Record, genesis, seal
+from fsm_agent.stores.base import Lease, Store
+
+TTL_US = 10_000_000
+"""How long the suite's leases live."""
+
+
+@contextlib.contextmanager
+def refuses(error: type[FsmAgentError], *words: str) -> Iterator[None]:
+    """Expect the body to raise *error* with a message that holds *words*."""
+    try:
+        yield
+    except error as found:
+        message = str(found)
+    else:
+        raise AssertionError(f"{error.__name__} was expected; the call was carried out")
+    missing = [word for word in words if word not in message]
+    assert not missing, f"the message {message!r} does not say {missing}"
+
+
+def batch(head: Head, count: int = 1, *, note: str = "x") -> list[Record]:
+    """Return *count* sealed records that follow *head*, as one batch."""
+    first = head.seq + 1
+    events = [
+        Event(first + n, first + n, "note_added", {"note": note, "n": n}, tx=[first, count])
+        for n in range(count)
+    ]
+    return seal(head, events)[0]
+
+
+def head_of(records: list[Record]) -> Head:
+    """Return the head after *records*."""
+    return Head(records[-1].seq, records[-1].hash)
+
+
+def put(
+    store: Store,
+    lease: Lease,
+    count: int = 1,
+    *,
+    barrier: bool = False,
+    note: str = "x",
+    state: str = "running",
+) -> list[Record]:
+    """Append a batch of *count* records to the head as it is."""
+    head = store.head(lease.run)
+    records = batch(head, count, note=note)
+    found = store.append(lease, head, records, blobs={}, barrier=barrier, state=state, now_us=records[-1].seq)
+    assert found == head_of(records)
+    return records
+
+
+class StoreContract:
+    """What every store does. See the module for how to use it."""
+
+    shared = True
+    """Two stores opened at one place see the same; False for a store that is gone with its object."""
+
+    def open(self, place: Path) -> Store:
+        """Open the store that lies in the directory *place*."""
+        raise NotImplementedError
+
+    # Runs and their owners
+
+    def test_a_new_run_is_empty_pending_and_owned(self, tmp_path: Path) -> None:
+        """The first lease has epoch 1; the head of an empty log is the genesis of the run's id."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=5, ttl_us=TTL_US)
+        assert lease == Lease(run="r", epoch=1, owner="ann")
+        assert store.head("r") == genesis("r")
+        assert list(store.read("r")) == []
+        info = store.info("r")
+        assert (info.run, info.head, info.state, info.owner) == ("r", genesis("r"), "pending", "ann")
+        assert (info.created_us, info.updated_us, info.lease_until_us) == (5, 5, 5 + TTL_US)
+        store.close()
+
+    def test_an_id_is_given_once(self, tmp_path: Path) -> None:
+        """Also after the run was released."""
+        store = self.open(tmp_path)
+        store.release(store.create("r", "ann", now_us=1, ttl_us=TTL_US))
+        with refuses(ConflictError, "taken"):
+            store.create("r", "bob", now_us=10 * TTL_US, ttl_us=TTL_US)
+        store.close()
+
+    def test_every_text_of_up_to_10000_characters_names_its_own_run(self, tmp_path: Path) -> None:
+        """Ids that a file system would confuse stay apart; empty and longer ones are refused."""
+        store = self.open(tmp_path)
+        names = [
+            "a",
+            "A",
+            "a/../b",
+            "b",
+            "..",
+            "a b",
+            "caf\u00e9",
+            "cafe\u0301",
+            "报销",
+            "x" * 10_000,
+            "a\x00b",
+            "%41",
+            "~",
+        ]
+        for number, name in enumerate(names):
+            put(store, store.create(name, "ann", now_us=number, ttl_us=TTL_US), note=f"of {number}")
+        assert [info.run for info in store.runs()] == names
+        for number, name in enumerate(names):
+            assert f"of {number}".encode() in next(store.read(name)).body
+        for name in ("", "x" * 10_001, "\ud800"):
+            with refuses(UsageError, "run id"):
+                store.create(name, "ann", now_us=1, ttl_us=TTL_US)
+        store.close()
+
+    def test_an_unknown_run_is_not_found(self, tmp_path: Path) -> None:
+        """By every method that takes one."""
+        store = self.open(tmp_path)
+        lease = Lease(run="nobody's", epoch=1, owner="ann")
+        records = batch(genesis(lease.run))
+        calls = (
+            lambda: store.acquire(lease.run, "ann", now_us=1, ttl_us=TTL_US),
+            lambda: store.renew(lease, now_us=1, ttl_us=TTL_US),
+            lambda: store.release(lease),
+            lambda: store.append(
+                lease, genesis(lease.run), records, blobs={}, barrier=True, state="running", now_us=1
+            ),
+            lambda: store.head(lease.run),
+            lambda: list(store.read(lease.run)),
+            lambda: store.info(lease.run),
+            lambda: store.post(lease.run, {}, now_us=1),
+            lambda: store.letters(lease.run),
+            lambda: store.answer(lease, 1, {}),
+        )
+        for call in calls:
+            with refuses(NotFoundError, "nobody's"):
+                call()
+        store.close()
+
+    def test_a_living_lease_keeps_others_out_until_it_expires(self, tmp_path: Path) -> None:
+        """The refusal names the holder; at the very end of the lease the run is free."""
+        store = self.open(tmp_path)
+        store.create("r", "ann", now_us=0, ttl_us=100)
+        with refuses(OwnedError, "ann", "100"):
+            store.acquire("r", "bob", now_us=99, ttl_us=100)
+        assert store.acquire("r", "bob", now_us=100, ttl_us=100) == Lease(run="r", epoch=2, owner="bob")
+        store.close()
+
+    def test_the_same_owner_asking_twice_is_two_owners(self, tmp_path: Path) -> None:
+        """A name proves nothing: two processes may use it."""
+        store = self.open(tmp_path)
+        store.create("r", "ann", now_us=0, ttl_us=100)
+        with refuses(OwnedError, "ann"):
+            store.acquire("r", "ann", now_us=50, ttl_us=100)
+        store.close()
+
+    def test_a_renewed_lease_lives_longer(self, tmp_path: Path) -> None:
+        """Until the new end."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=0, ttl_us=100)
+        store.renew(lease, now_us=90, ttl_us=100)
+        assert store.info("r").lease_until_us == 190
+        with refuses(OwnedError, "190"):
+            store.acquire("r", "bob", now_us=189, ttl_us=100)
+        store.close()
+
+    def test_an_expired_lease_that_nobody_took_over_is_still_the_current_one(self, tmp_path: Path) -> None:
+        """Only a new owner fences; time alone does not."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=0, ttl_us=1)
+        store.renew(lease, now_us=1_000, ttl_us=100)
+        put(store, lease, barrier=True)
+        store.close()
+
+    def test_a_released_run_is_free_and_its_lease_is_worth_nothing(self, tmp_path: Path) -> None:
+        """The epoch stays, so the next owner has a higher one."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        store.release(lease)
+        assert (store.info("r").owner, store.info("r").lease_until_us) == (None, 0)
+        for call in (
+            lambda: store.renew(lease, now_us=1, ttl_us=1),
+            lambda: put(store, lease, barrier=True),
+            lambda: store.answer(lease, store.post("r", {}, now_us=1), {}),
+        ):
+            with refuses(FencedError, "nobody holds it"):
+                call()
+        store.release(lease)
+        assert store.acquire("r", "bob", now_us=1, ttl_us=TTL_US).epoch == 2
+        store.close()
+
+    def test_a_forced_take_over_fences_the_zombie(self, tmp_path: Path) -> None:
+        """It can neither write, renew, answer nor release what is no longer its own, and its log is untouched."""
+        store = self.open(tmp_path)
+        zombie = store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        put(store, zombie, 2)
+        heir = store.acquire("r", "ann", now_us=1, ttl_us=TTL_US, force=True)
+        letter = store.post("r", {"say": "hello"}, now_us=2)
+        head = store.head("r")
+        assert (heir.epoch, head.seq) == (2, 2)
+        for call in (
+            lambda: store.append(zombie, head, batch(head), blobs={}, barrier=True, state="failed", now_us=3),
+            lambda: store.renew(zombie, now_us=3, ttl_us=TTL_US),
+            lambda: store.answer(zombie, letter, {}),
+        ):
+            with refuses(FencedError, "epoch 1", "epoch 2"):
+                call()
+        store.release(zombie)
+        assert (store.head("r"), store.info("r").owner, store.info("r").state) == (head, "ann", "running")
+        put(store, heir, barrier=True)
+        store.close()
+
+    # The log
+
+    def test_what_is_appended_is_read_back_byte_for_byte(self, tmp_path: Path) -> None:
+        """With and without a barrier, in order."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        records: list[Record] = []
+        for number in range(12):
+            head = store.head("r") if number % 5 == 0 else (head_of(records) if records else genesis("r"))
+            new = batch(head, number % 3 + 1, note="报销 \U0001f680 " * number)
+            store.append(lease, head, new, blobs={}, barrier=number % 4 == 0, state="running", now_us=number)
+            records += new
+        assert list(store.read("r")) == records
+        assert store.head("r") == head_of(records)
+        store.close()
+
+    def test_a_part_of_the_log_is_read_by_seq(self, tmp_path: Path) -> None:
+        """``since`` is left out, ``until`` is taken in; beyond the end there is nothing."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        records = put(store, lease, 3) + put(store, lease, 2)
+        for since in range(7):
+            for until in (None, *range(8)):
+                found = list(store.read("r", since=since, until=until))
+                assert found == records[since : None if until is None else until]
+        with refuses(UsageError, "-1"):
+            store.read("r", since=-1)
+        store.close()
+
+    def test_a_reader_sees_the_log_as_it_was_when_it_asked(self, tmp_path: Path) -> None:
+        """One consistent view, although the owner goes on writing."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        records = put(store, lease, 3)
+        reader = store.read("r")
+        first = next(reader)
+        put(store, lease, 2, barrier=True)
+        assert [first, *reader] == records
+        store.close()
+
+    def test_an_append_to_a_head_that_has_moved_writes_nothing(self, tmp_path: Path) -> None:
+        """Neither to an old head nor to one that never was."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        records = put(store, lease, 2)
+        for barrier in (False, True):
+            for head in (genesis("r"), Head(2, bytes(32)), Head(7, records[-1].hash)):
+                with refuses(ConflictError, f"seq {head.seq}"):
+                    store.append(
+                        lease, head, batch(head), blobs={}, barrier=barrier, state="failed", now_us=9
+                    )
+        assert list(store.read("r")) == records
+        assert store.info("r").state == "running"
+        put(store, lease, barrier=True)
+        store.close()
+
+    def test_records_that_do_not_follow_the_expected_head_are_refused(self, tmp_path: Path) -> None:
+        """A gap, a foreign chain, an edited body, or none at all; the log stays a chain."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        head = head_of(put(store, lease))
+        good = batch(head, 2)
+        edited = [good[0], good[1]._replace(body=good[1].body.replace(b"note_added", b"note_addee"))]
+        for records in ([], good[1:], batch(genesis("r")), batch(Head(1, bytes(32))), edited):
+            with refuses(UsageError, "append"):
+                store.append(lease, head, records, blobs={}, barrier=True, state="running", now_us=1)
+        assert store.head("r") == head
+        store.append(lease, head, good, blobs={}, barrier=True, state="running", now_us=1)
+        store.close()
+
+    def test_runs_do_not_touch_each_other(self, tmp_path: Path) -> None:
+        """Interleaved appends to many runs stay in their logs."""
+        store = self.open(tmp_path)
+        leases = [store.create(f"r{n}", "ann", now_us=n, ttl_us=TTL_US) for n in range(5)]
+        heads = [genesis(lease.run) for lease in leases]
+        for step in range(20):
+            n = step * 7 % 5
+            records = batch(heads[n], 2, note=f"{n}/{step}")
+            heads[n] = store.append(
+                leases[n], heads[n], records, blobs={}, barrier=step % 6 == 0, state="running", now_us=step
+            )
+        for n, lease in enumerate(leases):
+            found = list(store.read(lease.run))
+            assert head_of(found) == heads[n] == store.head(lease.run)
+            assert all(f"{n}/".encode() in record.body for record in found)
+        store.close()
+
+    def test_the_list_shows_state_and_times_oldest_first(self, tmp_path: Path) -> None:
+        """As the last append said."""
+        store = self.open(tmp_path)
+        late = store.create("late", "ann", now_us=20, ttl_us=TTL_US)
+        early = store.create("early", "bob", now_us=10, ttl_us=TTL_US)
+        for lease, state in ((late, "done"), (early, "awaiting-confirmation")):
+            records = batch(genesis(lease.run))
+            store.append(lease, genesis(lease.run), records, blobs={}, barrier=False, state=state, now_us=99)
+        found = [(i.run, i.state, i.created_us, i.updated_us, i.owner, i.head.seq) for i in store.runs()]
+        assert found == [
+            ("early", "awaiting-confirmation", 10, 99, "bob", 1),
+            ("late", "done", 20, 99, "ann", 1),
+        ]
+        assert store.info("late") == store.runs()[1]
+        store.close()
+
+    # Large values
+
+    def test_a_large_value_is_found_by_its_digest(self, tmp_path: Path) -> None:
+        """At once, whichever batch and run brought it; unknown ones are not found."""
+        store = self.open(tmp_path)
+        value = b'"' + b"x" * 100_000 + b'"'
+        name = hashlib.sha256(value).hexdigest()
+        with refuses(NotFoundError, name):
+            store.blob(name)
+        for run in ("a", "b"):
+            lease = store.create(run, "ann", now_us=0, ttl_us=TTL_US)
+            head = genesis(run)
+            for barrier in (False, True):
+                records = batch(head)
+                head = store.append(
+                    lease, head, records, blobs={name: value}, barrier=barrier, state="running", now_us=1
+                )
+                assert store.blob(name) == value
+        store.close()
+
+    def test_a_value_that_is_not_what_its_digest_says_is_refused(self, tmp_path: Path) -> None:
+        """And the records that came with it."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        head = genesis("r")
+        for value in (b'"other"', b'"a"\n'):
+            name = hashlib.sha256(value if b"\n" in value else b'"a"').hexdigest()
+            with refuses(UsageError, name):
+                store.append(
+                    lease, head, batch(head), blobs={name: value}, barrier=True, state="running", now_us=1
+                )
+        assert store.head("r") == head
+        store.close()
+
+    # The inbox
+
+    def test_letters_are_kept_in_order_until_they_are_answered(self, tmp_path: Path) -> None:
+        """Their ids rise over all runs; an answered letter is still there, with its answer."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        store.create("other", "bob", now_us=0, ttl_us=TTL_US)
+        first = store.post("r", {"do": "pause", "报销": [1, 2.5, None]}, now_us=7)
+        foreign = store.post("other", {"do": "cancel"}, now_us=8)
+        second = store.post("r", {"do": "resume"}, now_us=9)
+        assert first < foreign < second
+        assert [(x.id, x.run, x.posted_us, x.answer) for x in store.letters("r")] == [
+            (first, "r", 7, None),
+            (second, "r", 9, None),
+        ]
+        store.answer(lease, first, {"ok": True})
+        assert [x.id for x in store.letters("r")] == [second]
+        assert (store.letter(first).answer, store.letter(second).answer) == ({"ok": True}, None)
+        assert store.letter(first).body == {"do": "pause", "报销": [1, 2.5, None]}
+        with refuses(NotFoundError, str(second + 1)):
+            store.letter(second + 1)
+        store.close()
+
+    def test_a_letter_has_one_answer(self, tmp_path: Path) -> None:
+        """The second is refused; so is an answer to another run's letter, or to none."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        store.create("other", "bob", now_us=0, ttl_us=TTL_US)
+        mine, foreign = store.post("r", {}, now_us=1), store.post("other", {}, now_us=1)
+        store.answer(lease, mine, {"n": 1})
+        with refuses(ConflictError, str(mine), "once"):
+            store.answer(lease, mine, {"n": 2})
+        for letter in (foreign, 1234):
+            with refuses(NotFoundError, str(letter)):
+                store.answer(lease, letter, {})
+        assert (store.letter(mine).answer, store.letter(foreign).answer) == ({"n": 1}, None)
+        store.close()
+
+    def test_a_letter_is_a_private_copy(self, tmp_path: Path) -> None:
+        """Whoever changes the body afterwards, or a letter read, changes nothing in the store."""
+        store = self.open(tmp_path)
+        store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        body = {"list": [1]}
+        letter = store.post("r", body, now_us=1)
+        body["list"].append(2)
+        store.letter(letter).body["list"].append(3)
+        assert store.letter(letter).body == {"list": [1]}
+        for value in (["no object"], {"nan": float("nan")}):
+            with contextlib.suppress(FsmAgentError):
+                store.post("r", value, now_us=1)  # type: ignore[arg-type]
+                raise AssertionError(f"{value} was taken")
+        store.close()
+
+    # Several handles, and the end
+
+    def test_another_handle_sees_what_was_flushed(self, tmp_path: Path) -> None:
+        """Log, values, list, letters; and the two share one truth about who owns the run."""
+        if not self.shared:
+            return
+        one, two = self.open(tmp_path), self.open(tmp_path)
+        lease = one.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        value = b'"' + b"v" * 5000 + b'"'
+        name = hashlib.sha256(value).hexdigest()
+        records = batch(genesis("r"), 3)
+        one.append(lease, genesis("r"), records, blobs={name: value}, barrier=False, state="done", now_us=5)
+        one.flush()
+        assert list(two.read("r")) == records
+        assert (two.head("r"), two.blob(name), two.info("r")) == (head_of(records), value, one.info("r"))
+        letter = two.post("r", {"from": "two"}, now_us=6)
+        assert [x.id for x in one.letters("r")] == [letter]
+        one.answer(lease, letter, {"from": "one"})
+        assert two.letter(letter).answer == {"from": "one"}
+        with refuses(OwnedError, "ann"):
+            two.acquire("r", "bob", now_us=1, ttl_us=TTL_US)
+        one.close()
+        two.close()
+
+    def test_a_zombie_in_another_handle_is_fenced_before_its_next_write_counts(self, tmp_path: Path) -> None:
+        """With a barrier at once; without one at the latest when it flushes, and nothing of it is in the log."""
+        if not self.shared:
+            return
+        one, two = self.open(tmp_path), self.open(tmp_path)
+        zombie = one.create("r", "ann", now_us=0, ttl_us=1)
+        head = head_of(put(one, zombie, barrier=True))
+        heir = two.acquire("r", "bob", now_us=1, ttl_us=TTL_US)
+        with refuses(FencedError, "bob"):
+            one.append(zombie, head, batch(head), blobs={}, barrier=False, state="failed", now_us=2)
+            one.flush()
+        with refuses(FencedError, "bob"):
+            one.append(zombie, head, batch(head), blobs={}, barrier=True, state="failed", now_us=2)
+        put(two, heir, 2, barrier=True)
+        assert one.head("r").seq == 3
+        with refuses(FencedError, "bob"):
+            put(one, zombie, barrier=True)
+        one.flush()
+        assert one.info("r").state == "running"
+        one.close()
+        two.close()
+
+    def test_two_handles_with_one_lease_cannot_fork_the_log(self, tmp_path: Path) -> None:
+        """The slower one is told that the head has moved."""
+        if not self.shared:
+            return
+        one, two = self.open(tmp_path), self.open(tmp_path)
+        lease = one.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        head = genesis("r")
+        first = batch(head, note="first")
+        two.append(lease, head, first, blobs={}, barrier=True, state="running", now_us=1)
+        with refuses(ConflictError, "seq 1"):
+            one.append(
+                lease, head, batch(head, note="second"), blobs={}, barrier=True, state="running", now_us=1
+            )
+        assert list(one.read("r")) == first
+        put(one, lease, barrier=True)
+        assert two.head("r").seq == 2
+        one.close()
+        two.close()
+
+    def test_the_number_of_changes_moves_when_another_handle_writes(self, tmp_path: Path) -> None:
+        """And stands still while nothing happens."""
+        if not self.shared:
+            return
+        one, two = self.open(tmp_path), self.open(tmp_path)
+        lease = one.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        seen = [two.changes()]
+        assert two.changes() == seen[0]
+        for change in (
+            lambda: put(one, lease, barrier=True),
+            lambda: one.post("r", {}, now_us=1),
+            lambda: one.release(lease),
+        ):
+            change()
+            seen.append(two.changes())
+        assert len(set(seen)) == len(seen)
+        one.close()
+        two.close()
+
+    def test_a_closed_store_kept_everything_and_refuses_everything(self, tmp_path: Path) -> None:
+        """Closing flushes; closing twice is no fault."""
+        store = self.open(tmp_path)
+        lease = store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        records = put(store, lease, 3)
+        letter = store.post("r", {"n": 1}, now_us=1)
+        head = head_of(records)
+        store.append(lease, head, batch(head), blobs={}, barrier=False, state="done", now_us=77)
+        store.close()
+        store.close()
+        for call in (
+            lambda: store.create("s", "ann", now_us=0, ttl_us=1),
+            lambda: store.append(lease, head, batch(head), blobs={}, barrier=False, state="done", now_us=1),
+            store.flush,
+            store.runs,
+            lambda: store.head("r"),
+            lambda: store.letter(letter),
+            store.changes,
+        ):
+            with refuses(StoreDeadError, "closed"):
+                call()
+        if self.shared:
+            again = self.open(tmp_path)
+            assert [record.seq for record in again.read("r")] == [1, 2, 3, 4]
+            assert (again.info("r").state, again.info("r").updated_us) == ("done", 77)
+            assert again.letter(letter).body == {"n": 1}
+            again.close()
