@@ -151,6 +151,8 @@ class Plan:
         steps: In plan order, which is the order ready tasks start in.
         doc: The normalised JSON document, equal for equal plans.
         digest: SHA-256 over the canonical bytes of ``doc``, 64 hex digits.
+        aliases: By an id that a step ``replaces``, that step's id; references may use either. ``depends_on``
+            needs no look-up: it names steps of this plan.
     """
 
     goal: str = ""
@@ -160,3 +162,4 @@ class Plan:
     steps: tuple[Step, ...]
     doc: Mapping[str, Any]
     digest: str
+    aliases: Mapping[str, str] = attrs.field(factory=dict)

@@ -1,0 +1,99 @@
+"""A document becomes a plan, or every fault of it is reported at once; nothing is repaired in silence.
+
+:func:`load` answers what a plan can be asked by itself, :func:`check` what only a toolbox can tell, and
+:func:`trusted` reads back what was adopted. The shapes that are accepted are in
+:mod:`~fsm_agent.core.planshape`, the keys and the normal form in :mod:`~fsm_agent.core.planform`.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final, TypeVar
+
+from fsm_agent.core import canon, planbuild, plancheck, planfaults, planform, planread, planshape, planuses
+from fsm_agent.core.errors import Fault
+from fsm_agent.core.plan import Budgets, Plan
+from fsm_agent.core.tools import ToolSpec
+
+P = TypeVar("P", bound=Plan)
+
+NO_BUDGETS: Final = planbuild.NO_BUDGETS
+"""The budgets of every plan that states none."""
+
+
+def load(
+    document: Any,
+    *,
+    into: type[P] = Plan,  # type: ignore[assignment]  # the default is the bound itself
+    tools: Mapping[str, ToolSpec] | None = None,
+    default_tool: str | None = None,
+    earlier: Collection[str] | None = None,
+) -> P:
+    """Return the plan that *document* describes.
+
+    Args:
+        document: Parsed JSON: the full document, a bare array of steps, or the replanner's ordered list.
+        into: The class of the plan.
+        tools: If given, the errors that :func:`check` finds are reported together with the others.
+        default_tool: As for :func:`check`.
+        earlier: Ids of the plan that this one would take the place of: what ``replaces`` may name, and what is
+            not given as id to steps without one. None: not known, anything may be replaced.
+
+    Raises:
+        PlanError: With all faults; their pointers lead into *document* as it was given.
+    """
+    faults = planfaults.Faults()
+    full, origin = planshape.full(document, faults, earlier or ())
+    if full is None:
+        raise planfaults.error(faults.found)
+    parsed = planbuild.Parsed()
+    doc = planform.normal(full, planread.Form(faults, parsed))
+    plan = into(**planbuild.build(doc, parsed), doc=doc, digest=canon.value_digest("plan", doc))
+    planuses.look(plan, faults, earlier)
+    found = faults.found
+    if tools is not None:
+        found = [*found, *(f for f in check(plan, tools, default_tool=default_tool) if f.severity == "error")]
+    if found:
+        raise planfaults.error([_as_written(fault, origin) for fault in found])
+    return plan
+
+
+def _as_written(fault: Fault, origin: planshape.Origin) -> Fault:
+    at = origin.pointer(fault.at)
+    return Fault(at=at, code=fault.code, message=fault.message, fix=fault.fix, severity=fault.severity)
+
+
+def check(plan: Plan, tools: Mapping[str, ToolSpec], *, default_tool: str | None = None) -> tuple[Fault, ...]:
+    """Return what is wrong or doubtful with *plan* when it is run with *tools*; pointers lead into ``plan.doc``.
+
+    Errors: unknown tools, arguments against the signature (constants wholly, references by presence), secrets
+    that are no whole value, tools that must be done before and are not. Warnings, each with what to do: a step
+    without ``done_when``, a write without a probe, more than 8 top-level steps, a secret written into the plan,
+    an input or a name in a constraint that nobody provides.
+
+    Args:
+        plan: A plan from :func:`load`.
+        tools: By name.
+        default_tool: Runs the steps that name no tool; None: a person answers them.
+    """
+    return plancheck.check(plan, tools, default_tool)
+
+
+def budgets(document: Any) -> Budgets:
+    """Return the limits that *document*, the ``budgets`` of a plan, describes.
+
+    Raises:
+        PlanError: With all faults.
+    """
+    faults = planfaults.Faults()
+    doc = planform.budgets(planread.Form(faults, planbuild.Parsed()), document, "/budgets")
+    if faults.found:
+        raise planfaults.error(faults.found)
+    return planbuild.budgets(doc or {})
+
+
+def trusted(doc: Mapping[str, Any]) -> Plan:
+    """Return the plan whose normal form is *doc*, from our own log, without proving again what was proved.
+
+    The same value as :func:`load` gives for it.
+    """
+    fields = planbuild.build(doc, planbuild.Parsed())
+    return Plan(**fields, doc=doc, digest=canon.value_digest("plan", doc))
