@@ -8,7 +8,7 @@ fuel is spent, the result is unknown.
 
 import operator
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from fsm_agent.core.expr_tree import (
     Binary,
@@ -109,6 +109,8 @@ def _code(node: Node) -> Code:
             return _loop(node)
         case Short(kind=name):
             raise ValueError(f"{name} without a list: lower it first")
+        case _:
+            assert_never(node)
 
 
 # Paths and lists
@@ -346,9 +348,9 @@ def _cost(node: Node) -> int:
 def _loop(node: Loop) -> Code:
     fault = _Fault(node)
     source, test, slot, cost = _code(node.source), _code(node.test), node.slot, _cost(node.test)
-    counting = node.kind == "count"
-    # The truth of one test that decides the whole, and what is then decided.
-    decisive = {"all": False, "any": True, "none": True, "count": None}[node.kind]
+    counting, listed = node.kind == "count", show(node.source)
+    # The truth of one test that decides the whole, and what is then decided; nothing decides a count early.
+    decisive = {"all": False, "any": True, "none": True}.get(node.kind, MISSING)
     decided = node.kind == "any"
 
     def run(env: Env) -> Any:
@@ -367,7 +369,8 @@ def _loop(node: Loop) -> Code:
             if value is decisive:
                 return decided
             if unknown is None and type(value) is not bool:
-                unknown = _located(node, place, value if type(value) is Unknown else fault(_untrue(value)))
+                value = value if type(value) is Unknown else fault(_untrue(value))
+                unknown = _located(node, f"{listed}[{place}]", value)
         if unknown is not None:
             return unknown
         return count if counting else not decided
@@ -375,9 +378,8 @@ def _loop(node: Loop) -> Code:
     return run
 
 
-def _located(node: Loop, place: int, unknown: Unknown) -> Unknown:
-    """Say where in the list the *unknown* arose, in terms of the list: ``f.price`` is ``flights[2].price``."""
-    where = f"{show(node.source)}[{place}]"
+def _located(node: Loop, where: str, unknown: Unknown) -> Unknown:
+    """Say of which item the *unknown* is, in terms of the list: ``f.price`` is ``flights[2].price``."""
     if not unknown.missing:
         return Unknown(f"{unknown.why} ({node.name} is {where})")
     if unknown.slot != node.slot:

@@ -6,6 +6,7 @@ reads back as the same tree.
 
 import json
 from collections.abc import Iterator
+from typing import assert_never
 
 import attrs
 
@@ -158,6 +159,8 @@ def show(node: Node) -> str:
             return f"{kind}({name} in {show(source)}, {show(test)})"
         case Short(kind=kind, test=test):
             return f"{kind}({show(test)})"
+        case _:
+            assert_never(node)
 
 
 def _inside(node: Node, least: int) -> str:
@@ -190,6 +193,8 @@ def parts(node: Node) -> tuple[Node, ...]:
             return (one,)
         case Binary(left=left, right=right) | Loop(source=left, test=right):
             return (left, right)
+        case _:
+            assert_never(node)
 
 
 def walk(node: Node) -> Iterator[Node]:

@@ -79,6 +79,7 @@ def same(env: Env, a: Any, b: Any, depth: int) -> bool | str:
         case "list":
             if len(a) != len(b):
                 return False
+            env.burn(len(a))
             pairs = zip(a, b, strict=True)
         case "object":
             env.burn(len(a))
@@ -86,7 +87,7 @@ def same(env: Env, a: Any, b: Any, depth: int) -> bool | str:
                 return False
             pairs = zip(a.values(), [b[key] for key in a], strict=True)
         case strange:
-            return f"a {strange} is no JSON value; it compares with nothing"
+            return f"a {strange} value is no JSON; it compares with nothing"
     if depth >= canon.MAX_DEPTH:
         return f"values nested deeper than {canon.MAX_DEPTH}; compare parts of them"
     return _all_same(env, pairs, depth + 1)

@@ -288,8 +288,8 @@ def _walk(ref: Ref, scope: Mapping[str, Any]) -> Any:
 
 
 def kind(value: Any) -> str:
-    """Return the JSON kind of *value* in a word; the name of its type if it has none."""
-    return _KINDS.get(type(value)) or type(value).__name__
+    """Return the JSON kind of *value* in a word; ``Python`` and the name of its type if it has none."""
+    return _KINDS.get(type(value)) or f"Python {type(value).__name__}"
 
 
 def _shape(value: Any, segment: Segment) -> str:
