@@ -6,7 +6,7 @@ thread; nothing on it can move the run.
 
 import threading
 from collections.abc import Callable
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Decimal
 from typing import Any
 
 import attrs
@@ -109,7 +109,7 @@ def _micros(cost: Decimal | str | int) -> int:
     try:
         scaled = Decimal(cost) * 1_000_000
         micros = int(scaled.to_integral_value(rounding=ROUND_CEILING))
-    except (InvalidOperation, ValueError, OverflowError):  # no number; NaN; infinite
+    except (ArithmeticError, ValueError):  # no number, NaN, infinite, or beyond all bounds
         scaled, micros = Decimal(-1), -1
     if scaled < 0 or micros > MAX_INT:
         raise UsageError(
@@ -164,7 +164,7 @@ class Reconciled:
         why: Words for the log.
     """
 
-    verdict: str
+    verdict: str = attrs.field(validator=attrs.validators.in_(("applied", "absent", "inconclusive")))
     result: Any = None
     why: str = ""
 
