@@ -22,7 +22,7 @@ from fsm_agent.core.machine import (
     TABLES,
     WRITES,
     RunState,
-    TaskState,
+    run_fault,
 )
 from fsm_agent.core.policy import facts_of, own_row, shown
 from fsm_agent.core.signals import HOME, Signal
@@ -280,20 +280,9 @@ class _Auditor:
                 "legal",
                 f"the run is {run.state.value}; the move says {data['source']} × {data['trigger']} → {data['dest']}",
             )
-        if data["dest"] in {s.value for s in FINAL_RUN_STATES}:
-            if run.running:
-                self.find("end", f"the run ends while {', '.join(run.running)} is running")
-            unknown = [
-                t.id
-                for t in run.tasks.values()
-                if t.state is TaskState.UNKNOWN and t.id not in run.acknowledged
-            ]
-            if unknown:
-                self.find("end", f"the run ends although the effects of {', '.join(unknown)} are unknown")
-        if data["trigger"] == "succeed" and any(
-            t.state not in (TaskState.DONE, TaskState.CANCELLED) for t in run.tasks.values()
-        ):
-            self.find("end", "the run succeeds although not every task is done or cancelled")
+        fault = run_fault(data["trigger"], **run.tally())
+        if fault:
+            self.find("end", f"the run moves by {data['trigger']}: {fault}")
 
     def run_closed(self, event: Event) -> None:
         """Check the end of the log."""

@@ -280,6 +280,26 @@ def guard(task: str, state: str, trigger: str, data: Mapping[str, Any], *, effec
         )
 
 
+def run_fault(trigger: str, *, running: int, unacknowledged: int, unfinished: int) -> str:
+    """Return why a run may not make this move with its tasks as they are, or an empty string.
+
+    Args:
+        trigger: A trigger of the run machine.
+        running: How many tasks are running.
+        unacknowledged: How many tasks have an unknown result that no person has acknowledged.
+        unfinished: How many tasks are neither done nor cancelled.
+    """
+    if trigger in ("start", "resume"):
+        return ""
+    if running:
+        return f"{running} tasks are running"
+    if trigger in ("succeed", "abort", "cancel") and unacknowledged:
+        return f"{unacknowledged} effects are unknown, and nobody has acknowledged them"
+    if trigger == "succeed" and unfinished:
+        return f"{unfinished} tasks are neither done nor cancelled"
+    return ""
+
+
 MOVES: Final[Mapping[tuple[str, str, Decision], tuple[str, str] | None]] = MappingProxyType(
     {
         ("task", D, Decision.ACCEPT): None,

@@ -424,6 +424,19 @@ class Run:
             heappop(timers)
         return timers[0][0] if timers else None
 
+    def tally(self) -> dict[str, int]:
+        """Return how many tasks run, are unknown without acknowledgement, and are unfinished."""
+        counts = self.counts
+        unknown = counts[TaskState.UNKNOWN]
+        if unknown and self.acknowledged:
+            accepted = (self.tasks[n] for n in self.acknowledged)
+            unknown -= sum(t.state is TaskState.UNKNOWN for t in accepted)
+        return {
+            "running": counts[TaskState.RUNNING],
+            "unacknowledged": unknown,
+            "unfinished": len(self.tasks) - counts[TaskState.DONE] - counts[TaskState.CANCELLED],
+        }
+
     def spec_of(self, task: Task) -> ToolSpec | None:
         """Return the tool that *task* called last, or would call; None if a person or an unknown tool does it."""
         name = task.tool if task.tool is not None else self.tool_of(task.step)

@@ -7,10 +7,11 @@ Nothing else in the core makes events.
 from collections.abc import Mapping
 from typing import Any
 
+from fsm_agent.core.errors import IllegalTransitionError
 from fsm_agent.core.events import Event
 from fsm_agent.core.fold import apply
 from fsm_agent.core.inputs import Env, Person
-from fsm_agent.core.machine import guard, target
+from fsm_agent.core.machine import guard, legal, run_fault, target
 from fsm_agent.core.state import Run, Task
 
 
@@ -92,10 +93,15 @@ class Turn:
         """Move the run by *trigger*.
 
         Raises:
-            IllegalTransitionError: No such edge.
+            IllegalTransitionError: No such edge, or the tasks as they are forbid it.
         """
-        source = self.run.state
-        dest = target("run", self.run.id, source, trigger)
+        run, source = self.run, self.run.state
+        dest = target("run", run.id, source, trigger)
+        fault = run_fault(trigger, **run.tally())
+        if fault:
+            raise IllegalTransitionError(
+                machine="run", id=run.id, state=source, trigger=trigger, legal=legal("run", source), why=fault
+            )
         return self.emit(
             "run_moved", {"trigger": trigger, "source": source.value, "dest": dest, "reason": reason, **more}
         )
