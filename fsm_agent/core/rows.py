@@ -4,7 +4,7 @@ That restriction is the point: what can be written here can be checked exactly (
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -32,6 +32,11 @@ MIN_DELAY_US: Final = 1000
 _US: Final = 1_000_000
 
 
+_OPERAND: Final = r"(\$[a-z][a-z0-9_]{0,79}|-?[0-9]{1,7})"
+_COMPARISON: Final = re.compile(rf"(>=|<=|>|<|=|) *{_OPERAND}")
+_INTERVAL: Final = re.compile(rf"{_OPERAND} *\.\. *{_OPERAND}")
+
+
 @attrs.frozen(kw_only=True)
 class Finding:
     """One thing wrong with a table.
@@ -54,6 +59,27 @@ class Finding:
         return f"{self.kind}: {self.message}"
 
 
+def parse_range(text: str) -> tuple[str, tuple[str, ...]] | None:
+    """Return operator and operands of a condition on an integer, or None if *text* is none.
+
+    Operators are ``>= <= > < ..`` and nothing, which is equality; operands are integers or ``$param``.
+    """
+    if found := _INTERVAL.fullmatch(text):
+        return "..", (found[1], found[2])
+    if found := _COMPARISON.fullmatch(text):
+        return found[1].removeprefix("="), (found[2],)
+    return None
+
+
+def interval(operator: str, values: Sequence[int], domain: tuple[int, int]) -> range:
+    """Return the integers of *domain* that fit; empty if none does."""
+    low, high = domain
+    a, b = values[0], values[-1]
+    ends = {">=": (a, high), "<=": (low, a), ">": (a + 1, high), "<": (low, a - 1)}
+    least, most = ends.get(operator, (a, b))
+    return range(max(low, least), min(high, most) + 1)
+
+
 @attrs.frozen(kw_only=True)
 class Condition:
     """One conjunct of a row.
@@ -70,8 +96,15 @@ class Condition:
     allowed: Allowed
     params: tuple[str, ...] = ()
 
+    def under(self, params: Mapping[str, int | float], domain: tuple[int, int]) -> "Condition":
+        """Return the condition on an integer as it is under other *params*."""
+        parsed = parse_range(self.text) if isinstance(self.text, str) else None
+        assert parsed is not None, "only conditions on integers mention params"
+        values = [int(params[o[1:]] if o[0] == "$" else o) for o in parsed[1]]
+        return attrs.evolve(self, allowed=interval(parsed[0], values, domain))
+
     def __str__(self) -> str:
-        """The condition with its numbers, such as ``retries_left >= 1``."""
+        """The condition as a sentence, such as ``retries_left >= 1``."""
         if isinstance(self.text, tuple):
             return (
                 f"{self.fact} in {', '.join(self.text)}"

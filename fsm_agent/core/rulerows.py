@@ -1,10 +1,9 @@
 """From one ``[[row]]`` of a document to a row: every name and number in it is checked here."""
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from fsm_agent.core.rows import TIERS, Condition, Row
+from fsm_agent.core.rows import TIERS, Condition, Row, interval, parse_range
 from fsm_agent.core.rulewords import MAX_NAMES, MAX_NUMBER, MAX_TEXT, Notes, listed, near, shown
 from fsm_agent.core.signals import HOME, Decision, Signal
 
@@ -16,9 +15,6 @@ SIGNALS: Final = tuple(s.value for s in Signal)
 DECISIONS: Final = tuple(d.value for d in Decision)
 
 _KEYS: Final = ("id", "tier", "machine", "state", "signal", "when", "decide", "delay", "why", "say")
-_OPERAND: Final = r"(\$[a-z][a-z0-9_]{0,79}|-?[0-9]{1,7})"
-_COMPARISON: Final = re.compile(rf"(>=|<=|>|<|=|) *{_OPERAND}")
-_INTERVAL: Final = re.compile(rf"{_OPERAND} *\.\. *{_OPERAND}")
 
 
 class RowReader:
@@ -128,15 +124,12 @@ class RowReader:
     def _range(self, where: str, id_: str, fact: str, given: Any, domain: Domain) -> Condition | None:
         text = str(given) if type(given) is int and abs(given) <= MAX_NUMBER else given
         text = text.strip() if isinstance(text, str) and len(text) <= MAX_TEXT else ""
-        operands: tuple[str, ...]
-        if found := _INTERVAL.fullmatch(text):
-            operator, operands = "..", (found[1], found[2])
-        elif found := _COMPARISON.fullmatch(text):
-            operator, operands = found[1].removeprefix("="), (found[2],)
-        else:
+        parsed = parse_range(text)
+        if parsed is None:
             advice = "write N, >=N, <=N, >N, <N or A..B, with $param for a number"
             self._notes.fault(f"{where}: {fact} is {shown(given)}; {advice}", row=id_)
             return None
+        operator, operands = parsed
         values = [self._notes.value(self._params, where, o if o[0] == "$" else int(o)) for o in operands]
         if not all(isinstance(value, int) for value in values):
             advice = "that is no whole number of [params]"
@@ -144,15 +137,10 @@ class RowReader:
                 f"{where}: {fact} is compared with {listed(operands)}; {advice}", kind="name", row=id_
             )
             return None
-        low, high = int(domain[0]), int(domain[1])
-        a, b = values[0], values[-1]
-        least, most = {">=": (a, high), "<=": (low, a), ">": (a + 1, high), "<": (low, a - 1)}.get(
-            operator, (a, b)
-        )
         return Condition(
             fact=fact,
             text="..".join(operands) if operator == ".." else operator + operands[0],
-            allowed=range(max(low, least), min(high, most) + 1),
+            allowed=interval(operator, values, (int(domain[0]), int(domain[1]))),
             params=tuple(o[1:] for o in operands if o[0] == "$"),
         )
 

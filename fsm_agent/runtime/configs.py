@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from fsm_agent.core import rules
+from fsm_agent.core.analysis import Report, check
 from fsm_agent.core.classify import Classifier
-from fsm_agent.core.errors import ConfigError, NotFoundError
-from fsm_agent.core.rules import Table
+from fsm_agent.core.errors import ConfigError, NotFoundError, RulesError
+from fsm_agent.core.rules import Finding, Table
 
 MAX_BYTES: Final = 1 << 20
 """Longest configuration file that is read, in bytes."""
@@ -62,7 +63,28 @@ def load_rules(name: str | Path = "default", params: Mapping[str, int | float] |
         ConfigError: The file cannot be read, or is no TOML.
         RulesError: It is no table, or not a sound one; ``findings`` says why.
     """
-    return read_rules(name, params)
+    table = read_rules(name, params)
+    report = check(table)
+    if not report.sound:
+        more = f" (and {len(report.findings) - 1} more)" if len(report.findings) > 1 else ""
+        raise RulesError(f"table {table.name} is not sound: {report.findings[0]}{more}", report.findings)
+    return table
+
+
+def check_rules(
+    name: str | Path, params: Mapping[str, int | float] | None = None
+) -> tuple[Table | None, Report]:
+    """Return a rule table and what is known about it; no table if the document is none.
+
+    Raises:
+        NotFoundError: No such table or file.
+        ConfigError: The file cannot be read, or is no TOML.
+    """
+    try:
+        table = read_rules(name, params)
+    except RulesError as error:
+        return None, Report(findings=tuple(f for f in error.findings if isinstance(f, Finding)))
+    return table, check(table)
 
 
 def read_rules(name: str | Path, params: Mapping[str, int | float] | None = None) -> Table:
