@@ -14,7 +14,7 @@ from fsm_agent.core.fingerprint import fingerprint
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.policy import fire
 from fsm_agent.core.signals import REPEATABLE, Signal
-from fsm_agent.core.state import Run, Task
+from fsm_agent.core.state import RUN, Run, Task
 from fsm_agent.core.tools import ToolSpec, argument_faults
 from fsm_agent.core.turn import Turn
 
@@ -27,11 +27,11 @@ def schedule(turn: Turn) -> list[tuple[int, str]]:
     """
     run = turn.run
     held: list[tuple[int, str]] = []
-    if run.state is not RunState.RUNNING:
-        return held
+    if run.state is not RunState.RUNNING or RUN in run.questions:
+        return held  # a question about the whole run holds the door
     cancel_doomed(turn)
     heap = run.ready_heap
-    while heap and run.wish == "none":
+    while heap and run.wish == "none" and RUN not in run.questions:
         order, name = heap[0]
         task = run.tasks[name]
         if task.order != order or not task.ready or task.not_before > turn.now:

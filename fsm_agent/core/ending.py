@@ -74,7 +74,7 @@ def movable(run: Run) -> bool:
 
 
 def _startable(run: Run) -> bool:
-    if run.wish != "none":
+    if run.wish != "none" or RUN in run.questions:
         return False
     if any(run.tasks[n].doomed for n in run.doomed):
         return True
