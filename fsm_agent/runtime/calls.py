@@ -363,6 +363,8 @@ class Calls:
                 return
             outcome = self._judge.outcome(one.spec, ending, usage, duration_us)
             self._tell(Returned(task=one.task, attempt=one.attempt, outcome=outcome))
+        elif isinstance(ending, Cut):
+            return  # it was told of at its deadline; or the run is left, and the next owner asks again
         elif not one.reported:
             one.reported = True
             if one.lookup:

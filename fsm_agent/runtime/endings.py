@@ -172,10 +172,11 @@ class Judge:
         """Return *text* for the log: without secrets, without what cannot be stored, at most 2 kB."""
         return clean(self.vault.scrub(text, cut=len(text.encode("utf-8", "replace")) > MESSAGE_BYTES - 4))
 
-    def finding(self, tool: ToolSpec, name: str, ending: Ending) -> Verdict:
+    def finding(self, tool: ToolSpec, name: str, ending: Value | Unstorable | Raised) -> Verdict:
         """Return what the probe called *name* found out about a call of *tool*."""
         match ending:
-            case Value(value=Reconciled() as found):
+            case Value(value=found):
+                assert isinstance(found, Reconciled), "read_finding lets nothing else through"
                 result = self.vault.hide_result(tool, found.result) if found.verdict == "applied" else None
                 words = self.words(found.why) if found.why else f"{name} says {found.verdict}"
                 return Verdict(verdict=found.verdict, result=result, evidence=words)
@@ -185,7 +186,7 @@ class Judge:
                 failed = self._failed(tool, self.classifier.classify(facts))
                 return self._open(f"{name} failed: {_error_words(failed)}")
             case _:
-                return self._open(f"{name} was cut off")
+                assert_never(ending)
 
     def repetition(self, tool: ToolSpec, ending: Ending) -> Verdict:
         """Return what repeating an idempotent call with its key found out about the first call.

@@ -143,8 +143,7 @@ def test_a_value_that_another_thread_keeps_changing_is_refused_or_whole():
 
     def change():
         while not over.is_set():
-            shared["more"] = 1
-            shared.pop("more", None)
+            shared[str(len(shared))] = 1
 
     other = threading.Thread(target=change)
     other.start()
@@ -155,7 +154,7 @@ def test_a_value_that_another_thread_keeps_changing_is_refused_or_whole():
         other.join()
     for outcome in outcomes:
         if outcome.kind == "value":
-            assert len(outcome.value) in (20_000, 20_001)
+            assert len(outcome.value) >= 20_000
         else:
             assert (outcome.signal, outcome.applied) == (Signal.UNVERIFIED, Applied.YES)
             assert "value at $: it cannot be copied" in outcome.error["message"]

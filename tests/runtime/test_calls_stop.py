@@ -416,3 +416,46 @@ def test_a_lifespan_may_be_a_context_manager_itself_and_never_swallows_an_error(
     with pytest.raises(LookupError):
         asyncio.run(main())
     assert seen == [pool]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["thread", "loop"])
+def test_leaving_while_a_probe_is_out_says_nothing_about_it(is_async):
+    go = threading.Event()
+
+    def slow():
+        assert go.wait(PATIENCE_S)
+        return Reconciled.absent()
+
+    async def waiting():
+        await asyncio.Event().wait()
+
+    async def main():
+        async with Shell(box("write", reconcile=waiting if is_async else slow)(lambda: None)) as shell:
+            shell.probe("tool")
+            assert shell.calls.open_calls == 1
+            await asyncio.sleep(0)
+        go.set()
+        await shell.until(lambda: shell.calls.abandoned_threads == 0)
+        assert shell.silent()
+
+    asyncio.run(main())
+
+
+def test_threads_are_reused_and_end_with_the_run():
+    seen = set()
+
+    def tool():
+        seen.add(threading.current_thread())
+
+    async def main():
+        async with Shell(box()(tool)) as shell:
+            for attempt in range(1, 30):
+                shell.start("tool", attempt=attempt)
+                await shell.outcome()
+
+    asyncio.run(main())
+    assert len(seen) < 10
+    for thread in seen:
+        thread.join(PATIENCE_S)
+        assert not thread.is_alive()
+        assert thread.daemon

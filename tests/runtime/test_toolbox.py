@@ -477,6 +477,13 @@ def test_a_module_that_fails_to_load_is_one_clear_error(folder, source, words, l
         load_toolbox(locator)
 
 
+@pytest.mark.parametrize("locator", ["broken:tools", "broken.py:tools"])
+def test_an_interrupt_while_a_module_loads_is_not_swallowed(folder, locator):
+    (folder / "broken.py").write_text("raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        load_toolbox(locator)
+
+
 def test_loading_a_broken_file_leaves_no_module_behind(folder):
     import sys
 

@@ -141,6 +141,13 @@ def test_a_literal_lost_in_a_restart_says_where_it_came_from():
         Vault().reveal(LOGIN, args)
 
 
+def test_a_list_given_again_answers_for_each_of_its_parts():
+    args = Vault().hide_args(LOGIN, {"token": ["one-secret", None, {"deep": True, "pin": 4321}]})
+    after = Vault()
+    after.give("token", ["one-secret", None, {"deep": True, "pin": 4321}])
+    assert after.reveal(LOGIN, args) == {"token": ["one-secret", None, {"deep": True, "pin": 4321}]}
+
+
 def test_a_given_secret_must_be_a_value_that_can_be_stored():
     with pytest.raises(ValueRefusedError):
         Vault().give("inputs.token", {"a": float("nan")})
@@ -176,6 +183,12 @@ def test_a_secret_that_a_cut_message_ends_in_is_not_half_shown(kept):
     vault = Vault()
     vault.hide_args(LOGIN, {"token": CANARY})
     assert vault.scrub("it was " + CANARY[:kept], cut=True) == "it was «secret:token»"
+
+
+def test_a_cut_message_that_ends_in_no_secret_stays():
+    vault = Vault()
+    vault.hide_args(LOGIN, {"token": CANARY})
+    assert vault.scrub("it was fine", cut=True) == "it was fine"
 
 
 def test_a_vault_without_secrets_leaves_everything_as_it_is():
@@ -231,6 +244,12 @@ DOC = {
         {"id": "g", "description": "by the default tool", "args": {"session": ["default", True]}},
         {"id": "h", "tool": "unknown", "args": {"token": "open"}},
         {"id": "i", "description": "nothing"},
+        {
+            "id": "j",
+            "tool": "login",
+            "args": {"token": "$a.session.id"},
+            "alternatives": [{"tool": "plain", "args": {"text": "t"}}],
+        },
     ],
 }
 
