@@ -63,7 +63,7 @@ class Vault:
         Text with a reference in it stays: the secret is what it refers to.
 
         Args:
-            doc: A plan that has been checked.
+            doc: A plan's normalised document.
             tools: Those it may call.
             default_tool: Name of the one that runs steps which name none.
         """
@@ -246,7 +246,7 @@ def secret_inputs(
     """Return the names of the inputs that secret arguments of a plan's steps refer to.
 
     Args:
-        doc: A plan's document that has been checked.
+        doc: A plan's normalised document.
         tools: Those it may call.
         default_tool: Name of the one that runs steps which name none.
     """
@@ -269,21 +269,23 @@ def _steps(doc: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def _secret_places(
     step: Mapping[str, Any], known: Mapping[str, ToolSpec], default_tool: str | None
 ) -> Iterator[tuple[Mapping[str, Any], frozenset[str]]]:
-    """Yield the step or its alternatives, where they hold arguments, each with the secret ones' names."""
+    """Yield the step and its alternatives, each with its secret arguments' names.
+
+    What is secret in an alternative is secret where the step itself says the same.
+    """
 
     def secret(name: str | None) -> tuple[str, ...]:
         tool = known.get(name or "")
         return tool.secret if tool else ()
 
-    own = step.get("tool") or default_tool
+    own, args = step.get("tool") or default_tool, step.get("args") or {}
     shared = set(secret(own))
     for other in step.get("alternatives") or ():
-        names = secret(other.get("tool") or own)
-        if "args" not in other:  # it takes the step's
-            shared.update(names)
-        elif names:
-            yield other, frozenset(names)
-    if shared and step.get("args"):
+        names = frozenset(secret(other["tool"]))
+        shared.update(name for name in names if name in args and other["args"].get(name) == args[name])
+        if names:
+            yield other, names
+    if shared and args:
         yield step, frozenset(shared)
 
 

@@ -229,13 +229,16 @@ DOC = {
             "id": "c",
             "tool": "plain",
             "args": {"text": "t"},
-            "alternatives": [{"tool": "login", "args": {"token": "altern"}}, {"tool": "plain"}],
+            "alternatives": [
+                {"tool": "login", "args": {"token": "altern"}},
+                {"tool": "plain", "args": {"text": "t"}},
+            ],
         },
         {
             "id": "d",
             "tool": "plain",
             "args": {"token": {"x": "shared", "y": "$inputs.cred.id"}},
-            "alternatives": [{"tool": "login"}],
+            "alternatives": [{"tool": "login", "args": {"token": {"x": "shared", "y": "$inputs.cred.id"}}}],
         },
         {
             "id": "e",
@@ -277,9 +280,10 @@ def test_a_plan_loses_its_literal_secrets_and_keeps_everything_else():
     assert vault.reveal(LOGIN, steps["b"]["args"]) == {"token": "lit$eral", "user": "ann"}
     assert steps["c"]["args"] == {"text": "t"}
     assert is_secret(steps["c"]["alternatives"][0]["args"]["token"])
-    assert steps["c"]["alternatives"][1] == {"tool": "plain"}
+    assert steps["c"]["alternatives"][1] == {"tool": "plain", "args": {"text": "t"}}
     assert is_secret(steps["d"]["args"]["token"]["x"])
     assert steps["d"]["args"]["token"]["y"] == "$inputs.cred.id"
+    assert steps["d"]["alternatives"][0]["args"] == steps["d"]["args"]
     assert steps["e"] == DOC["steps"][4]
     assert is_secret(steps["g"]["args"]["session"][0])
     assert steps["g"]["args"]["session"][1] is True
