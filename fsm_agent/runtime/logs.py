@@ -1,0 +1,135 @@
+"""Logs as they lie around: an exported file, a run in a store, an open store. Read, never changed.
+
+:func:`audit` and :func:`replay` are the public functions of the package; they call no tool and need none.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from fsm_agent.core import audit as audits
+from fsm_agent.core import replay as replays
+from fsm_agent.core.audit import Audit
+from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
+from fsm_agent.core.events import Head, Record, from_body
+from fsm_agent.core.state import Run
+from fsm_agent.stores import JSONL_MARK, open_store
+from fsm_agent.stores.base import Store
+from fsm_agent.stores.transfer import read_log
+
+Source = Store | str | os.PathLike[str]
+
+
+class Log(NamedTuple):
+    """A log that can be read once.
+
+    Attributes:
+        run: The run's id.
+        records: From seq 1 on.
+        blob: Returns a large value's canonical bytes by digest.
+    """
+
+    run: str
+    records: Iterator[Record]
+    blob: Callable[[str], bytes]
+
+
+def is_store(path: Path) -> bool:
+    """Whether *path* is a store rather than an exported log."""
+    if path.is_dir():
+        return (path / JSONL_MARK).exists()
+    try:
+        with path.open("rb") as file:
+            return file.read(16) == b"SQLite format 3\x00"
+    except OSError:
+        return False
+
+
+@contextmanager
+def opened(source: Source, run: str | None = None) -> Iterator[Log]:
+    """Open a log for reading.
+
+    Args:
+        source: A store, where one is, or an exported log file.
+        run: Which run of a store; may be left out if it holds only one.
+
+    Raises:
+        NotFoundError: No such file or run.
+        UsageError: The store holds several runs and none was named.
+        CorruptError: An exported log does not begin with ``run_created``.
+    """
+    if not isinstance(source, str | os.PathLike):
+        yield _of_store(source, run)
+    elif is_store(Path(source)):
+        store = open_store(source, read_only=True, create=False)
+        try:
+            yield _of_store(store, run)
+        finally:
+            store.close()
+    else:
+        yield _of_file(source)
+
+
+def _of_store(store: Store, run: str | None) -> Log:
+    if run is None:
+        names = [info.run for info in store.runs()]
+        if len(names) != 1:
+            raise UsageError(f"store: it holds {len(names)} runs ({', '.join(names[:8])}); name one")
+        run = names[0]
+    store.head(run)
+    return Log(run, store.read(run), store.blob)
+
+
+def _of_file(source: str | os.PathLike[str]) -> Log:
+    values: dict[str, bytes] = {}
+
+    def blob(digest: str) -> bytes:
+        try:
+            return values[digest]
+        except KeyError:
+            raise NotFoundError(f"log {os.fspath(source)}: the value {digest} is not in it") from None
+
+    def records() -> Iterator[Record]:
+        for entry in read_log(source):
+            if isinstance(entry.item, Record):
+                yield entry.item
+            else:
+                values[entry.item.digest] = entry.item.value
+
+    found = records()
+    first = next(found, None)
+    run = from_body(first.body).data.get("run") if first is not None else None
+    if first is None or not isinstance(run, str):
+        raise CorruptError(
+            f"log {os.fspath(source)}: it does not begin with run_created, which names the run", seq=1
+        )
+
+    def all_records() -> Iterator[Record]:
+        yield first
+        yield from found
+
+    return Log(run, all_records(), blob)
+
+
+def audit(source: Source, *, run: str | None = None, head: Head | None = None) -> Audit:
+    """Audit a log: was every event whole, every move legal, every decision what the table says?
+
+    Args:
+        source: A store, where one is, or an exported log file.
+        run: Which run of a store.
+        head: A head kept outside the log, to notice a cut or forked tail.
+    """
+    with opened(source, run) as log:
+        return audits.audit(log.run, log.records, log.blob, head=head)
+
+
+def replay(source: Source, *, run: str | None = None, until: int | None = None) -> Run:
+    """Return the state of a run after its log, or after seq *until*.
+
+    Raises:
+        CorruptError: The log is not what was written.
+    """
+    with opened(source, run) as log:
+        return replays.replay(log.run, log.records, log.blob, until=until)
