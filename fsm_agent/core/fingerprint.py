@@ -35,6 +35,7 @@ _CHINESE_DATE = (
     rf"(?:\ ?(?:上午|下午)?(?:{_CLOCK}|[0-9]{{1,2}}[时点](?:[0-9]{{1,2}}分)?(?:[0-9]{{1,2}}秒)?))?"
 )
 _UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_TEMPORARY = r"tmp[a-z0-9_]{8}(?![A-Za-z0-9_])"  # tempfile's names
 _COLONS = r"[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}"  # IPv6 and MAC addresses
 _QUANTITY = rf"(?:[0-9]+(?:\.[0-9]+)?\ ?{_UNIT}(?![A-Za-z])\ ?){{1,4}}"
 _MASKS: Final = re.compile(
@@ -44,7 +45,7 @@ _MASKS: Final = re.compile(
     | (?P<path>(?<![A-Za-z0-9_/])/[^\s"'`,;:()\[\]{{}}<>|，。；：（）“”]*+
         | (?<![A-Za-z0-9])[A-Za-z]:\\[^\s"'`,;:()\[\]{{}}<>|，。；：（）“”]*+)
     | (?<![A-Za-z0-9])(?:
-        (?P<all>{_NAMED_DATE}|{_NUMBERED_DATE}|{_CHINESE_DATE}|{_UUID}|{_CLOCK}{_ZONE}(?![:A-Za-z0-9])
+        (?P<all>{_NAMED_DATE}|{_NUMBERED_DATE}|{_CHINESE_DATE}|{_UUID}|{_TEMPORARY}|{_CLOCK}{_ZONE}(?![:A-Za-z0-9])
           | {_QUANTITY}(?<![\ ])(?![A-Za-z0-9]))
       | (?P<colons>{_COLONS})
       | (?P<number>[0-9]++(?:[.,][0-9]++)*+(?:[eE][-+]?[0-9]++)?+(?![A-Za-z]))
@@ -55,35 +56,19 @@ _MASKS: Final = re.compile(
 )
 _WIDE_DIGITS: Final = {0xFF10 + digit: str(digit) for digit in range(10)}
 _MASKS_IN_NAME: Final = re.compile(
-    rf"(?<![A-Za-z0-9])(?:(?P<uuid>{_UUID})|[A-Za-z]*+[0-9][A-Za-z0-9]*+)", re.ASCII
+    rf"(?<![A-Za-z0-9])(?:(?P<all>{_UUID}|{_TEMPORARY})|[A-Za-z]*+[0-9][A-Za-z0-9]*+)", re.ASCII
 )
 _DIGITS: Final = re.compile(r"[0-9]+")
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-fA-F]{6,}")
 _CAMEL_WORD: Final = re.compile(r"[A-Z]*+[a-z]++|[A-Z]++|[0-9]++")
-_SYSTEM_FOLDERS: Final = frozenset(
-    (
-        "tmp",
-        "home",
-        "var",
-        "usr",
-        "etc",
-        "opt",
-        "root",
-        "Users",
-        "mnt",
-        "data",
-        "srv",
-        "private",
-        "app",
-        "proc",
-    )
-    + ("dev", "work", "workspace", "builds", "run", "lib")
+_SYSTEM_FOLDERS: Final = re.compile(
+    r"/(?:tmp|home|var|usr|etc|opt|root|Users|mnt|data|srv|private|app|proc|dev|work|workspace|builds|run|lib)/"
 )
 _BEFORE_CODE: Final = re.compile(
     r"(?:(?<![a-z])(?:errno|winerror|sqlstate|exit|signal|http|(?:error|status|exit|return)?[ _-]?code)|status"
-    r"|状态码|错误码|返回码|退出码)[\s:=：'\"\[(_-]*\Z|error[ (]*\Z|(?<![a-z])ora-\Z"
+    r"|状态码|错误码|返回码|退出码)\Z"
 )
-_BEFORE_STATUS: Final = re.compile(r"(?<![a-z])(?:returned|got|response|received|返回)[ :：(]*\Z")
+_BEFORE_STATUS: Final = re.compile(r"(?<![a-z])(?:returned|got|response|received|返回)\Z")
 
 
 def mask(message: str) -> str:
@@ -125,8 +110,8 @@ def _replace(match: re.Match[str]) -> str:
         case "url":
             return _url(text)
         case "colons":
-            address = "::" in text[:-1] or text.count(":") in {5, 7}
-            return "#" if address and _DIGITS.search(text) else ":".join(map(_word, text.split(":")))
+            is_address = text.count(":") in {5, 7} or ("::" in text and _DIGITS.search(text))
+            return "#" if is_address else ":".join(map(_word, text.split(":")))
         case _:
             return "#"
 
@@ -137,7 +122,10 @@ def _is_code(match: re.Match[str]) -> bool:
     if end - start > 5 or not match[0].isdigit():
         return False
     before = text[max(0, start - 24) : start].lower()
-    if _BEFORE_CODE.search(before):
+    word = before.rstrip(" :=：'\"[(_-")
+    if word[-1:].isalpha() and _BEFORE_CODE.search(word):
+        return True
+    if before.rstrip(" (").endswith(("error", " ora-")) or before == "ora-":
         return True
     if end - start != 3 or text[start] not in "45":
         return False
@@ -145,7 +133,7 @@ def _is_code(match: re.Match[str]) -> bool:
     named = after[:1] == " " and after[1:2].isupper()  # 404 Not Found
     ends = after[:1] == ")" or (after[:1] == "," and not after[2:].isdigit())
     alone = before[-1:] == "(" and before[-2:-1] != "=" and ends  # ConflictError(409, 'version conflict')
-    return start == 0 or named or alone or _BEFORE_STATUS.search(before) is not None
+    return start == 0 or named or alone or _BEFORE_STATUS.search(before.rstrip(" :：")) is not None
 
 
 def _word(word: str) -> str:
@@ -154,12 +142,10 @@ def _word(word: str) -> str:
 
 def _token(text: str) -> str:
     """Mask letters and digits without anything between: all of it if it looks drawn at random, else the digits."""
-    if _is_random(text):
-        return "#"
     if text[:1] == "E" and text[1:].isdigit() and 4 <= len(text) <= 6:  # E11000
         return text
-    if len(text) >= 9 and text.startswith("tmp"):
-        return "tmp#"
+    if _is_random(text):
+        return "#"
     return _DIGITS.sub("#", text)
 
 
@@ -181,13 +167,13 @@ def _path(text: str) -> str:
     route = text.partition("?")[0].replace("\\", "/").rstrip("/.")
     first, *folders = route.split("/")
     name = folders[-1] if folders else ""
-    is_file = first or (len(folders) > 1 and (folders[0] in _SYSTEM_FOLDERS or "." in name))
+    is_file = first or (len(folders) > 1 and (_SYSTEM_FOLDERS.match(route) or "." in name))
     shown = "…/" + name if is_file else "/" + "/".join(folders)
     return _MASKS_IN_NAME.sub(_in_name, shown)
 
 
 def _in_name(match: re.Match[str]) -> str:
-    return "#" if match["uuid"] else _token(match[0])
+    return "#" if match["all"] else _token(match[0])
 
 
 def _url(text: str) -> str:
