@@ -40,6 +40,7 @@ from fsm_agent.runtime.calls import Calls
 from fsm_agent.runtime.delivery import deliver
 from fsm_agent.runtime.driver import Driver
 from fsm_agent.runtime.engine import Engine, Ports
+from fsm_agent.runtime.hiding import hidden, refuse_secrets, secrets_of
 from fsm_agent.runtime.letters import Word, to_letter
 from fsm_agent.runtime.owner import is_dead, owner_name
 from fsm_agent.runtime.ports import SystemPorts
@@ -98,6 +99,7 @@ class RunController:
         self._id = run
         self._engine: Engine | None = None
         self._driver: Driver | None = None
+        self._vault = Vault()
         self._stack = AsyncExitStack()
         self._channel = "api"
         self._closed = False
@@ -169,7 +171,8 @@ class RunController:
         self = cls(opened, run, own_store=own)
         try:
             engine, commands = Engine.create(opened, given, clock, slots=0)
-            await self._begin(engine, commands, tools, vault, clock, workers, listeners)
+            self._vault = vault
+            await self._begin(engine, commands, tools, clock, workers, listeners)
         except BaseException:
             await self.close()
             raise
@@ -205,9 +208,7 @@ class RunController:
         """
         opened, own = _store(store, create=False)
         self = cls(opened, run_id, own_store=own)
-        vault, clock = Vault(), ports or SystemPorts()
-        for name, value in (inputs or {}).items():
-            vault.give(f"inputs.{name}", value)
+        clock = ports or SystemPorts()
         try:
             engine, commands = Engine.open(
                 opened,
@@ -219,7 +220,9 @@ class RunController:
                 slots=0,
                 force=_holder_is_dead(opened, run_id),
             )
-            await self._begin(engine, commands, tools, vault, clock, workers, listeners)
+            self._engine = engine
+            self._give_again(inputs or {})
+            await self._begin(engine, commands, tools, clock, workers, listeners)
         except BaseException:
             await self.close()
             raise
@@ -233,12 +236,22 @@ class RunController:
         opened.info(run_id)
         return self
 
+    def _give_again(self, inputs: Mapping[str, Any]) -> None:
+        """Tell the vault the secrets that the log does not hold."""
+        secret = secrets_of(self.run)
+        plain = sorted(set(inputs) - secret)
+        if plain:
+            raise UsageError(
+                f"inputs {', '.join(plain)}: they are not secret, and the log has them; `set` changes them"
+            )
+        for name, value in inputs.items():
+            self._vault.give(f"inputs.{name}", value)
+
     async def _begin(
         self,
         engine: Engine,
         commands: list[Command],
         tools: Toolbox,
-        vault: Vault,
         ports: Ports,
         workers: int,
         listeners: Sequence[Listener],
@@ -251,7 +264,7 @@ class RunController:
             tools,
             configs.load_classifier(),
             run_id=engine.run.id,
-            vault=vault,
+            vault=self._vault,
             report=driver.report,
             clock_us=ports.now_us,
         )
@@ -382,8 +395,9 @@ class RunController:
             OwnedError: The owner did not answer in time; the word stays in the inbox.
         """
         if self._driver is not None:
-            self._driver.say(word)
+            self._driver.say(hidden(word, self.run, self._vault))
             return
+        refuse_secrets(word, self.run)
         number = self._store.post(self._id, to_letter(word), now_us=SystemPorts().now_us())
         await self._answered(number, timeout_s)
 
