@@ -12,7 +12,6 @@ anything else                                              SQLite; one file for 
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 
 from fsm_agent.core.errors import NotFoundError
 from fsm_agent.core.events import Head
@@ -52,7 +51,9 @@ def open_store(
 
         return MemoryStore()
     text = os.fspath(location)
-    if text.endswith((".jsonl", "/", os.sep)) or (Path(text) / JSONL_MARK).exists():
+    if text.endswith((".jsonl", "/", os.sep)) or os.path.exists(  # noqa: PTH110 - pathlib raises for names that no file can have
+        os.path.join(text, JSONL_MARK)  # noqa: PTH118
+    ):
         from fsm_agent.stores.jsonl import JsonlStore
 
         return JsonlStore(text, read_only=read_only, create=create, anchored=anchored)

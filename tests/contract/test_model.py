@@ -1,0 +1,278 @@
+"""Every store against a plain dict that does the same, through any sequence of calls, reopenings and zombies."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import attrs
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    consumes,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from fsm_agent.core.canon import blob_digest
+from fsm_agent.core.errors import ConflictError, FencedError, NotFoundError, OwnedError
+from fsm_agent.core.events import genesis
+from fsm_agent.stores import open_store
+from fsm_agent.testing.faulty_store import FaultyStore
+from fsm_agent.testing.store_contract import batch, head_of
+
+RUNS = st.sampled_from(["a", "A", "a/../b", "报销"])
+OWNERS = st.sampled_from(["ann", "bob"])
+
+
+@attrs.define
+class Model:
+    """What the contract says of one run."""
+
+    records: list = attrs.Factory(list)
+    epoch: int = 1
+    owner: str | None = None
+    until: int = 0
+    state: str = "pending"
+    created: int = 0
+    updated: int = 0
+    letters: dict = attrs.Factory(dict)
+
+    def current(self, lease):
+        return (self.epoch, self.owner) == (lease.epoch, lease.owner)
+
+    def head(self, run):
+        return head_of(self.records) if self.records else genesis(run)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """One store; a second handle of the same place looks on and takes over."""
+
+    name = ":memory:"
+    leases = Bundle("leases")
+
+    @initialize()
+    def begin(self):
+        self.place = Path(tempfile.mkdtemp())
+        self.now = 0
+        self.model: dict[str, Model] = {}
+        self.blobs: dict[str, bytes] = {}
+        self.store = self.opened()
+
+    def opened(self):
+        if self.name == ":faulty:":
+            return FaultyStore()
+        return open_store(self.name if self.name == ":memory:" else self.place / self.name)
+
+    def teardown(self):
+        if hasattr(self, "store"):
+            self.store.close()
+            shutil.rmtree(self.place)
+
+    def tick(self):
+        self.now += 1
+        return self.now
+
+    @rule(target=leases, run=RUNS, owner=OWNERS, ttl=st.integers(1, 20))
+    def create(self, run, owner, ttl):
+        now = self.tick()
+        if run in self.model:
+            with pytest.raises(ConflictError):
+                self.store.create(run, owner, now_us=now, ttl_us=ttl)
+            return multiple()
+        lease = self.store.create(run, owner, now_us=now, ttl_us=ttl)
+        self.model[run] = Model(owner=owner, until=now + ttl, created=now, updated=now)
+        return lease
+
+    @rule(
+        target=leases,
+        run=RUNS,
+        owner=OWNERS,
+        ttl=st.integers(1, 20),
+        force=st.booleans(),
+        wait=st.integers(0, 9),
+    )
+    def acquire(self, run, owner, ttl, force, wait):
+        self.now += wait
+        now = self.tick()
+        known = self.model.get(run)
+
+        def call():
+            return self.store.acquire(run, owner, now_us=now, ttl_us=ttl, force=force)
+
+        if known is None:
+            with pytest.raises(NotFoundError):
+                call()
+            return multiple()
+        if known.owner is not None and known.until > now and not force:
+            with pytest.raises(OwnedError, match=known.owner):
+                call()
+            return multiple()
+        lease = call()
+        known.epoch += 1
+        known.owner, known.until = owner, now + ttl
+        assert (lease.run, lease.epoch, lease.owner) == (run, known.epoch, owner)
+        return lease
+
+    @rule(lease=leases, ttl=st.integers(1, 20))
+    def renew(self, lease, ttl):
+        now, known = self.tick(), self.model[lease.run]
+        if not known.current(lease):
+            with pytest.raises(FencedError):
+                self.store.renew(lease, now_us=now, ttl_us=ttl)
+            return
+        self.store.renew(lease, now_us=now, ttl_us=ttl)
+        known.until = now + ttl
+
+    @rule(lease=consumes(leases))
+    def release(self, lease):
+        self.store.release(lease)
+        known = self.model[lease.run]
+        if known.current(lease):
+            known.owner, known.until = None, 0
+
+    @rule(
+        lease=leases,
+        count=st.integers(1, 4),
+        barrier=st.booleans(),
+        state=st.sampled_from(["running", "done"]),
+        blob=st.none() | st.integers(0, 3),
+        behind=st.sampled_from([0, 0, 0, 1, 2]),
+    )
+    def append(self, lease, count, barrier, state, blob, behind):
+        now, known = self.tick(), self.model[lease.run]
+        records = known.records[: len(known.records) - behind]
+        head = head_of(records) if records else genesis(lease.run)
+        new = batch(head, count, note=f"{lease.epoch}/{now}")
+        value = b'"' + b"v" * (5000 + (blob or 0)) + b'"'
+        blobs = {} if blob is None else {blob_digest(value): value}
+
+        def call():
+            return self.store.append(lease, head, new, blobs=blobs, barrier=barrier, state=state, now_us=now)
+
+        if not known.current(lease):
+            with pytest.raises(FencedError):
+                call()
+        elif head != known.head(lease.run):
+            with pytest.raises(ConflictError):
+                call()
+        else:
+            assert call() == head_of(new)
+            known.records += new
+            known.state, known.updated = state, now
+            self.blobs.update(blobs)
+
+    @rule()
+    def flush(self):
+        self.store.flush()
+
+    @rule(run=RUNS, since=st.integers(0, 12), until=st.none() | st.integers(0, 12))
+    def read(self, run, since, until):
+        if run not in self.model:
+            with pytest.raises(NotFoundError):
+                self.store.read(run)
+            return
+        expected = self.model[run].records[since : None if until is None else max(until, since)]
+        assert list(self.store.read(run, since=since, until=until)) == expected
+
+    @rule(run=RUNS, number=st.integers())
+    def post(self, run, number):
+        now = self.tick()
+        if run not in self.model:
+            with pytest.raises(NotFoundError):
+                self.store.post(run, {}, now_us=now)
+            return
+        taken = [letter for known in self.model.values() for letter in known.letters]
+        body = {"n": number % 2**63}
+        letter = self.store.post(run, body, now_us=now)
+        assert letter > max(taken, default=0)
+        self.model[run].letters[letter] = (body, None)
+
+    @rule(lease=leases, letter=st.integers(1, 8))
+    def answer(self, lease, letter):
+        known = self.model[lease.run]
+
+        def call():
+            self.store.answer(lease, letter, {"to": letter})
+
+        if not known.current(lease):
+            with pytest.raises(FencedError):
+                call()
+        elif letter not in known.letters:
+            with pytest.raises(NotFoundError):
+                call()
+        elif known.letters[letter][1] is not None:
+            with pytest.raises(ConflictError):
+                call()
+        else:
+            call()
+            known.letters[letter] = (known.letters[letter][0], {"to": letter})
+
+    @precondition(lambda self: not self.name.startswith(":"))
+    @rule()
+    def reopen(self):
+        self.store.close()
+        self.store = self.opened()
+
+    @precondition(lambda self: not self.name.startswith(":"))
+    @rule(target=leases, run=RUNS)
+    def another_process_takes_over(self, run):
+        if run not in self.model:
+            return multiple()
+        self.store.flush()
+        other = self.opened()
+        now, known = self.tick(), self.model[run]
+        lease = other.acquire(run, "eve", now_us=now, ttl_us=5, force=True)
+        known.epoch, known.owner, known.until = lease.epoch, "eve", now + 5
+        new = batch(other.head(run), 2, note="eve")
+        other.append(lease, other.head(run), new, blobs={}, barrier=False, state="failed", now_us=now)
+        known.records += new
+        known.state, known.updated = "failed", now
+        other.close()
+        return lease
+
+    @rule()
+    def compare_everything(self):
+        infos = self.store.runs()
+        assert [info.run for info in infos] == list(self.model)
+        for info in infos:
+            known = self.model[info.run]
+            found = (info.head, info.state, info.created_us, info.updated_us, info.owner, info.lease_until_us)
+            assert found == (
+                known.head(info.run), known.state, known.created, known.updated, known.owner, known.until,
+            )  # fmt: skip
+            assert info == self.store.info(info.run)
+            letters = [(letter.id, letter.body, letter.answer) for letter in self.store.letters(info.run)]
+            assert letters == [
+                (n, body, None) for n, (body, answer) in known.letters.items() if answer is None
+            ]
+            for letter, (body, answer) in known.letters.items():
+                assert (self.store.letter(letter).body, self.store.letter(letter).answer) == (body, answer)
+        for name, value in self.blobs.items():
+            assert self.store.blob(name) == value
+
+    @invariant()
+    def heads_agree(self):
+        if (
+            self.name != "runs.db" or self.now % 3 == 0
+        ):  # a read writes the buffer: leave it be most of the time
+            for run, known in self.model.items():
+                assert self.store.head(run) == known.head(run)
+
+
+@pytest.mark.parametrize("name", [":memory:", ":faulty:", "runs.db", "runs.jsonl"])
+def test_a_store_does_what_a_dict_would_do(name):
+    machine = type("Machine", (StoreMachine,), {"name": name})
+    few = settings(
+        max_examples=20 if name.startswith("runs") else 60,
+        stateful_step_count=30,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(machine, settings=few)
