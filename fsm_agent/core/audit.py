@@ -24,7 +24,7 @@ from fsm_agent.core.machine import (
     RunState,
     run_fault,
 )
-from fsm_agent.core.policy import facts_of, own_row, shown
+from fsm_agent.core.policy import rule_on
 from fsm_agent.core.signals import HOME, Signal
 from fsm_agent.core.state import Run, Task
 
@@ -306,21 +306,13 @@ class _Auditor:
             self.find("signal", f"{signal.value} fires in {machine} {data['state']}; it is not at home there")
             return
         self._pay(event, task)
-        facts = facts_of(run, task, signal)
-        own = own_row(task, state, signal, facts)
-        if own is not None:
-            rule, decide = own[0], own[1].decide
-        else:
-            row = run.rules.match(machine, state, signal.value, facts)
-            rule, decide = row.id, row.decide
-        if (rule, decide.value) != (data["rule"], data["decide"]):
-            self.find(
-                "decision",
-                f"the log says {data['decide']} by {data['rule']}; the table says {decide.value} by {rule}",
-            )
-        seen = shown(facts, run.rules.initial)
-        if seen != data["facts"]:
-            self.find("decision", f"the log saw the facts {data['facts']}; they were {seen}")
+        ruling = rule_on(run, task, signal)
+        said, right = (data["rule"], data["decide"]), (ruling.rule, ruling.decide.value)
+        if said != right:
+            words = f"the log says {said[1]} by {said[0]}; the table says {right[1]} by {right[0]}"
+            self.find("decision", words)
+        if ruling.facts != data["facts"]:
+            self.find("decision", f"the log saw the facts {data['facts']}; they were {ruling.facts}")
 
     def _pay(self, event: Event, task: Task | None) -> None:
         """Match a decision with the signal that called for it."""

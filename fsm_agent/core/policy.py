@@ -5,7 +5,7 @@ is an event with the row, the facts it saw and a reason, whatever it leads to.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from fsm_agent.core import budget, canon, laws, rules
 from fsm_agent.core.machine import WRITES, TaskState
@@ -74,6 +74,45 @@ def shown(facts: Mapping[str, str | int], initial: Mapping[str, str | int]) -> F
     return {name: value for name, value in facts.items() if initial[name] != value}
 
 
+class Ruling(NamedTuple):
+    """What the table, or the step's own row in front of it, says.
+
+    Attributes:
+        facts: Those it saw that are not at their initial value; a row without conditions sees none.
+        rule: The row's id.
+        decide: What follows.
+        why: The row's words.
+        row: The row of the table; None for a row of the plan.
+    """
+
+    facts: Facts
+    rule: str
+    decide: Decision
+    why: str
+    row: Row | None
+
+
+def rule_on(run: Run, task: Task | None, signal: Signal) -> Ruling:
+    """Return what follows when *signal* fires now. Decides nothing and changes nothing.
+
+    Args:
+        run: The state, facts already moved.
+        task: Whose state fires; None for the run.
+        signal: What happened.
+    """
+    table = run.rules
+    machine, state = ("run", "running") if task is None else ("task", task.state.value)
+    row = table.sole(machine, state, signal)
+    if row is not None and (task is None or not task.step.on_failure):
+        return Ruling({}, row.id, row.decide, table.reason(row, signal, {}), row)
+    facts = facts_of(run, task, signal)
+    own = own_row(task, state, signal, facts)
+    if own is not None:
+        return Ruling(shown(facts, table.initial), own[0], own[1].decide, own[1].say or "the plan says so", None)
+    row = table.match(machine, state, signal, facts)
+    return Ruling(shown(facts, table.initial), row.id, row.decide, table.reason(row, signal, facts), row)
+
+
 def fire(
     turn: Turn,
     task: Task | None,
@@ -97,14 +136,8 @@ def fire(
         The decision.
     """
     run = turn.run
-    machine, state = ("run", "running") if task is None else ("task", task.state.value)
-    facts = facts_of(run, task, signal)
-    own = own_row(task, state, signal, facts)
-    if own is not None:
-        row, rule, decide, why = None, own[0], own[1].decide, own[1].say or "the plan says so"
-    else:
-        row = run.rules.match(machine, state, signal, facts)
-        rule, decide, why = row.id, row.decide, run.rules.reason(row, signal, facts)
+    ruling = rule_on(run, task, signal)
+    row, decide, why = ruling.row, ruling.decide, ruling.why
     reason = f"{why}: {because}" if because else why
     params: dict[str, Any] = {}
     if decide is Decision.RETRY and task is not None:
@@ -118,10 +151,10 @@ def fire(
     elif decide is Decision.RECONCILE and task is not None:
         params["probe_at"] = probe_time(turn, task, row)
     data: dict[str, Any] = {
-        "state": state,
+        "state": "running" if task is None else task.state.value,
         "signal": signal.value,
-        "facts": shown(facts, run.rules.initial),
-        "rule": rule,
+        "facts": ruling.facts,
+        "rule": ruling.rule,
         "decide": decide.value,
         "reason": reason,
     }

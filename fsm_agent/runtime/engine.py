@@ -211,9 +211,10 @@ class Engine:
         except FsmAgentError as error:
             self._dead = str(error)
             raise
-        self._untold.extend(events)
-        if barrier:
-            self._tell()
+        if self._listeners:
+            self._untold.extend(events)
+            if barrier:
+                self._tell()
 
     def flush(self) -> None:
         """Make everything durable and tell of it."""
