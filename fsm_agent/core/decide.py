@@ -284,7 +284,7 @@ def commands(run: Run, events: Iterable[Event]) -> list[Command]:
                         deadline_at=data["deadline_at"],
                     )
                 )
-            elif data["source"] == "running" and _stopped(data):
+            elif trigger in _CALL_LEFT and data["source"] == "running" and _stopped(data):
                 task = run.tasks[event.task or ""]
                 out.append(StopCall(task=task.id, attempt=data["attempt"], cut_off=task.effect == "read"))
         elif event.type == "probe_sent":
@@ -301,6 +301,9 @@ def commands(run: Run, events: Iterable[Event]) -> list[Command]:
                 )
             )
     return out
+
+
+_CALL_LEFT = frozenset({"fail", "lose", "cancel"})
 
 
 def _stopped(data: dict[str, Any]) -> bool:

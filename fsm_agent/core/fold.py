@@ -276,7 +276,7 @@ def _succeed(run: Run, task: Task, event: Event) -> None:
 
 def _keep_result(run: Run, task: Task, value: Any, result_digest: str) -> None:
     task.result, task.result_digest = value, result_digest
-    task.reason = ""
+    task.reason, task.args = "", None  # nothing needs the arguments of a done call; their digest stays
     run.replans_in_a_row = 0
 
 

@@ -127,6 +127,11 @@ class Table:
             f"table {self.name} at {machine} {state} {signal}: {found}; check the table with `rules check`"
         )
 
+    def sole(self, machine: str, state: str, signal: str) -> Row | None:
+        """Return the row that answers there whatever the facts are, if there is such a row."""
+        entry = self._index.get((machine, state, signal))
+        return entry if isinstance(entry, Row) else None
+
     def place(self, machine: str, state: str, signal: str) -> tuple[Row, ...]:
         """Return the rows that can fire there, highest tier first; empty if nothing fires there."""
         return self._places.get((machine, state, signal), ())
