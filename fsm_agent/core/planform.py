@@ -50,8 +50,7 @@ def normal(document: dict[str, Any], form: Form) -> dict[str, Any]:
     """Return the normal form of the full *document*; faults go into *form*."""
     out = read.members(form, document, "", _TOP)
     if "steps" not in out:
-        if document.get("steps") is None:
-            form.faults.add("/steps", "no-steps", "the plan has no steps", "give at least one step")
+        form.faults.add("/steps", "no-steps", "the plan has no steps", "give at least one step")
         out["steps"] = []
     if "constraints" in out:
         names = dict.fromkeys(_products(out["steps"]), True)
@@ -203,7 +202,7 @@ def _step(form: Form, value: Any, at: str) -> dict[str, Any]:
         out["id"] = written if type(written) is str else f"?{at}"
     if type(value) is not dict:
         return out
-    given = {key for key, item in value.items() if item not in (None, "")}
+    given = {key for key, item in value.items() if item is not None and (key, item) != ("description", "")}
     _fit_together(form, given, at)
     if "done_when" in out:
         names = dict.fromkeys(out["produces"], True) if out.get("produces") else None
@@ -287,7 +286,7 @@ def _constraints(form: Form, value: Any, at: str, names: Mapping[str, bool]) -> 
         seen.add(key)
         if "check" in out:
             _replace(out, "check", read.condition(form, out["check"], f"{at}/check", names, bind))
-        return out if "check" in out else None
+        return out if {"key", "check"} <= set(out) else None
 
     return read.each(form, value, at, one)
 

@@ -183,5 +183,5 @@ def _parts(deps: list[list[int]], rest: set[int]) -> Iterator[list[int]]:
                         part.append(stack.pop())
                         low.pop(part[-1])  # closed: it no longer draws others to it
                     yield part
-                elif walk:
+                else:
                     low[walk[-1][0]] = min(low[walk[-1][0]], low[place])

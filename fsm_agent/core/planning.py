@@ -50,7 +50,7 @@ def load(
     with _collecting_later():
         full, origin = planshape.full(document, faults, earlier or ())
         if full is None:
-            raise planfaults.error(faults.found)
+            raise planfaults.error([_as_written(fault, origin) for fault in faults.found])
         parsed = planbuild.Parsed()
         doc = planform.normal(full, planread.Form(faults, parsed))
         plan = into(**planbuild.build(doc, parsed), doc=doc, digest=canon.value_digest("plan", doc))

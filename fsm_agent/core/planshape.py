@@ -168,12 +168,13 @@ def _rename(steps: list[Any], origin: Origin, faults: Faults) -> None:
             if other not in step:
                 continue
             value = step.pop(other)
+            renamed = origin.renamed.setdefault(place, {})
             if name in step:
                 at = f"/steps/{place}/{other}"
                 faults.add(at, "two-names", f"the step says both {name!r} and {other!r}", "give one of them")
                 continue
             step[name] = value
-            origin.renamed.setdefault(place, {})[name] = other
+            renamed[name] = other
 
 
 def _name(steps: list[Any], taken: Collection[str]) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Final
 import attrs
 
 from fsm_agent.core import refs
-from fsm_agent.core.errors import ExpressionError
 from fsm_agent.core.expr import Expr
 from fsm_agent.core.plan import Plan, Step
 from fsm_agent.core.planfaults import Faults, pointer, several
@@ -24,18 +23,34 @@ _WHEN: Final = "a condition reads results ($s1.x) and $inputs"
 _BEFORE: Final = "a precondition reads args.x, results ($s1.x) and $inputs"
 
 
+@attrs.define
+class Places:
+    """Where each reference of a value stands; found only when something is wrong with one."""
+
+    source: Any
+    at: str
+    found: list[str] | None = None
+
+    def of(self, number: int) -> str:
+        """Return the pointer of the text that holds reference *number*, in reading order from 0."""
+        if self.found is None:
+            self.found = list(_texts(self.source, self.at))
+        return self.found[number]
+
+
 @attrs.frozen
 class Use:
-    """Something that is read: *ref* stands at the pointer *at*, or in the value *source* that stands there."""
+    """Something that is read: *ref* stands at the pointer *at*, or is reference *number* of *places*."""
 
     ref: Ref
     at: str
-    source: Any = None
+    places: Places | None = None
+    number: int = 0
 
     @property
     def place(self) -> str:
         """Pointer of the very text."""
-        return _find(self.source, self.at, self.ref) or self.at
+        return self.at if self.places is None else self.places.of(self.number)
 
 
 def look(plan: Plan, faults: Faults, earlier: Collection[str] | None = None) -> None:
@@ -45,7 +60,7 @@ def look(plan: Plan, faults: Faults, earlier: Collection[str] | None = None) -> 
         earlier: Ids that a step may replace; None: any.
     """
     top = level(plan.steps, "/steps", "", faults, earlier)
-    inner: dict[str, dict[str, Step]] = {}
+    inner = dict(_nested(plan.steps))
     unknown = _level(top, inner, faults, batched=False)
     for place, constraint in enumerate(plan.constraints):
         for use in _in_expr(constraint.check, f"/constraints/{place}/check", faults, batched=False):
@@ -59,11 +74,19 @@ def look(plan: Plan, faults: Faults, earlier: Collection[str] | None = None) -> 
         faults.add(use.place, "unknown-reference", f"{use.ref.text} names no step of this plan", fix)
 
 
+def _nested(steps: Iterable[Step]) -> Iterator[tuple[str, dict[str, Step]]]:
+    """Yield, for each step with a nested plan at any depth, its id and the nested steps by id."""
+    for step in steps:
+        if step.plan:
+            yield step.id, {nested.id: nested for nested in step.plan}
+            yield from _nested(step.plan)
+
+
 def _level(graph: Level, inner: dict[str, dict[str, Step]], faults: Faults, *, batched: bool) -> list[Use]:
     """Check what the steps of one plan read; return what may be meant for an enclosing plan.
 
     Args:
-        inner: Filled with the steps of nested plans by id, by the id of the enclosing step.
+        inner: As :func:`_nested` gives it.
     """
     outside: list[Use] = []
     distant: list[tuple[int, int, Use]] = []
@@ -110,7 +133,6 @@ def _in_step(
         _check_names(condition.check, ("args",), _BEFORE, here, faults)
         yield from _in_expr(condition.check, here, faults, batched=within)
     if step.plan:
-        inner[step.id] = {nested.id: nested for nested in step.plan}
         graph = level(step.plan, f"{at}/plan/steps", f"{step.id}/", faults)
         yield from _level(graph, inner, faults, batched=within)
 
@@ -123,8 +145,10 @@ def _check_names(check: Expr, allowed: Collection[str], words: str, at: str, fau
 
 
 def _in_template(template: Template, at: str, faults: Faults, *, batched: bool) -> Iterator[Use]:
-    for ref in template.refs:
-        yield from _result(Use(ref, at, template.source), faults, batched=batched)
+    if template.refs:
+        places = Places(template.source, at)
+        for number, ref in enumerate(template.refs):
+            yield from _result(Use(ref, at, places, number), faults, batched=batched)
 
 
 def _in_expr(check: Expr, at: str, faults: Faults, *, batched: bool) -> Iterator[Use]:
@@ -210,12 +234,11 @@ def _check_field(use: Use, step: Step, faults: Faults) -> None:
     faults.add(use.place, "unknown-field", found, fix)
 
 
-def _find(value: Any, at: str, ref: Ref) -> str:
-    """Return the pointer of the first text in *value* that holds *ref*, or an empty text."""
+def _texts(value: Any, at: str) -> Iterator[str]:
+    """Yield, for each reference in *value*, the pointer of the text that holds it."""
     if isinstance(value, str):
-        try:
-            return at if ref in refs.parse(value).refs else ""
-        except ExpressionError:  # noted elsewhere
-            return ""
+        yield from [at] * len(refs.parse(value).refs)
+        return
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return next((found for key, item in pairs if (found := _find(item, pointer(at, str(key)), ref))), "")
+    for key, item in pairs:
+        yield from _texts(item, pointer(at, str(key)))
