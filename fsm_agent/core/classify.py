@@ -127,7 +127,7 @@ class Classifier:
                     return attrs.evolve(verdict, applied=Applied.MAYBE, why=why)
                 return attrs.evolve(verdict, why=why)
             wrapper = wrapper or verdict
-            if verdict is None and follower is not None and follower.link == "context":
+            if verdict is None and follower is not None and follower.link != "cause":
                 trusted = False
         return wrapper
 

@@ -14,7 +14,7 @@ import attrs
 
 from fsm_agent.core import bodies, waits
 from fsm_agent.core.gently import NAME_BYTES, clean, get, guard, is_a, number, word
-from fsm_agent.core.resends import resent
+from fsm_agent.core.resends import resent, translated
 
 MAX_ERRORS: Final = 32
 """How many errors of one chain (members of groups included) are read."""
@@ -49,7 +49,8 @@ class ErrorFacts:
         codes: Codes of the reply's body, the most specific first.
         retry_after_s: How long the other side asked us to wait, in seconds.
         declared: Set for a ``ToolError``, which knows what it is.
-        link: How the error that precedes it in ``causes`` leads here: ``cause``, ``context``, or empty for the first.
+        link: How the error that precedes it in ``causes`` leads here: ``cause`` (it says so), ``translation`` (its
+            library raised it in the place of this one), ``context`` (this one was being handled), or empty.
         causes: The errors behind this one, nearest first.
         earlier: Errors that were being handled while this one or one of ``causes`` was raised.
         members: What an exception group holds.
@@ -103,7 +104,7 @@ def _chain(error: BaseException, seen: dict[int, BaseException], now_us: int | N
             if context is not None and context is not cause:
                 aside.append(context)
         else:
-            link = "context"
+            link = "translation" if context is not None and translated(current, context) else "context"
         current = cause or context
     head, *rest = links
     again = any(f.resent for f in links) or any(m.resent for f in links for m in f.members)
