@@ -159,6 +159,8 @@ class StoreMachine(RuleBasedStateMachine):
         if not known.current(lease):
             with pytest.raises(FencedError):
                 call()
+                assert not barrier
+                self.store.flush()  # without a barrier a zombie may learn only here
         elif head != known.head(lease.run):
             with pytest.raises(ConflictError):
                 call()
@@ -236,6 +238,26 @@ class StoreMachine(RuleBasedStateMachine):
         known.state, known.updated = "failed", now
         other.close()
         return lease
+
+    @precondition(lambda self: not self.name.startswith(":"))
+    @rule(lease=leases, barrier=st.booleans())
+    def a_zombie_goes_on_where_it_was(self, lease, barrier):
+        known = self.model[lease.run]
+        if known.current(lease) and known.owner is not None:
+            head = known.head(lease.run)
+            self.another_process_takes_over(lease.run)
+            with pytest.raises(FencedError, match="eve"):
+                self.store.append(
+                    lease,
+                    head,
+                    batch(head, 2, note="zombie"),
+                    blobs={},
+                    barrier=barrier,
+                    state="done",
+                    now_us=1,
+                )
+                assert not barrier
+                self.store.flush()
 
     @rule()
     def compare_everything(self):
