@@ -26,7 +26,9 @@ from fsm_agent.core.inputs import (
 from fsm_agent.core.machine import STATES
 from fsm_agent.core.signals import Decision, Signal
 from fsm_agent.core.state import RUN, Run
+from fsm_agent.runtime.vault import Vault
 from fsm_agent.testing.document import Node
+from fsm_agent.testing.expect import same
 
 SIGNALS = tuple(Signal)
 DECISIONS = tuple(Decision)
@@ -153,20 +155,27 @@ def _calls_for(reaction: Reaction, event: Event) -> bool:
     return reaction.at_seq is not None and event.seq >= reaction.at_seq
 
 
-def approve(action: Approval, run: Run) -> Approve:
+def approve(action: Approval, run: Run, vault: Vault) -> Approve:
     """Return the approval as the engine takes it: with a digest of exactly what the script states.
 
     A script that states nothing approves the request as it is now; one that states other arguments than those
     that are asked about gets a digest that fits no request, and is refused by the engine.
+
+    Args:
+        action: What the script says.
+        run: The run as it is.
+        vault: Holds the secrets, which a script states and a request hides.
     """
     digest = action.digest
     if digest is None:
         question = run.questions.get(action.task)
-        digest = question.digest if question is not None else ""
         task = run.tasks.get(action.task)
         spec = run.spec_of(task) if task is not None else None
+        digest = question.digest if question is not None else ""
         if action.args is not None and task is not None and spec is not None:
-            digest = approval_digest(run, task, spec, action.args)
+            shown = question.args if question is not None else None
+            if shown is None or not same(dict(action.args), vault.reveal(spec, shown)):
+                digest = approval_digest(run, task, spec, vault.hide_args(spec, action.args))
     return Approve(task=action.task, digest=digest, who=action.who)
 
 

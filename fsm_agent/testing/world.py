@@ -22,7 +22,7 @@ from fsm_agent.testing.scenario import CallScript, ProbeScript, Raised, ToolScri
 class Kind(IntEnum):
     """What can happen to a call; at one instant the smaller number comes first.
 
-    ``LOST`` is the end of waiting for a repetition that serves as a probe; the world never plans it.
+    ``SILENCE`` is the end of waiting for a repetition that serves as a probe; the world never plans it.
     """
 
     REPORT = 1
@@ -30,7 +30,7 @@ class Kind(IntEnum):
     COMMIT = 3
     CRASH_AFTER = 4
     REPLY = 5
-    LOST = 6
+    SILENCE = 6
 
 
 @attrs.frozen(kw_only=True)

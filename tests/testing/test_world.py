@@ -55,7 +55,10 @@ def outcome(effect="read", **script):
 
 
 def test_a_call_that_returns_has_its_effect_when_it_ends():
-    assert timeline(world(calls=[{"return": 1, "delay_s": 3}]), at=5 * S) == [(8 * S, Kind.COMMIT), (8 * S, Kind.REPLY)]
+    assert timeline(world(calls=[{"return": 1, "delay_s": 3}]), at=5 * S) == [
+        (8 * S, Kind.COMMIT),
+        (8 * S, Kind.REPLY),
+    ]
 
 
 def test_a_call_that_hangs_has_its_effect_at_the_start_and_no_reply():
@@ -118,10 +121,14 @@ def test_nothing_happens_before_the_call_or_out_of_order(script, at):
 
 
 def test_the_first_unused_fitting_call_is_taken_and_the_last_fitting_one_repeats():
-    w = world("read", calls=[{"match": {"n": 1}, "return": "one"}, {"return": "any"}, {"match": {"n": 2}, "return": "two"}])
+    w = world(
+        "read",
+        calls=[{"match": {"n": 1}, "return": "one"}, {"return": "any"}, {"match": {"n": 2}, "return": "two"}],
+    )
     assert [play(w, n=2), play(w, n=2), play(w, n=2)] == ["any", "two", "two"]
     assert [play(w, n=1), play(w, n=1)] == ["one", "any"]
-    assert w.calls == {"t": 5} and not w.gaps
+    assert w.calls == {"t": 5}
+    assert not w.gaps
 
 
 def test_a_match_is_a_subset_of_the_arguments_with_equal_values():
@@ -140,7 +147,9 @@ def test_a_tool_without_calls_returns_null_and_a_write_has_its_effect():
 def test_a_call_that_the_scenario_says_nothing_about_fails_and_is_named():
     w = world(calls=[{"match": {"n": 1}}])
     assert timeline(w, n=2) == [(0, Kind.REPLY)]
-    assert w.gaps == ["no call of tool t fits the arguments {'n': 2}; add a call without match, or one that matches"]
+    assert w.gaps == [
+        "no call of tool t fits the arguments {'n': 2}; add a call without match, or one that matches"
+    ]
     assert w.effect_counts() == {"t": 0}
 
 
@@ -181,7 +190,9 @@ def test_listed_findings_are_taken_like_calls():
 
 def test_without_a_fitting_finding_nothing_is_known():
     assert world().probe(probe(), 0).verdict == "inconclusive"
-    assert world(reconcile=[{"match": {"n": 1}, "absent": True}]).probe(probe(n=2), 0).verdict == "inconclusive"
+    assert (
+        world(reconcile=[{"match": {"n": 1}, "absent": True}]).probe(probe(n=2), 0).verdict == "inconclusive"
+    )
 
 
 # ── what the engine is told ───────────────────────────────────────────────────────────────────────────────────────
@@ -235,7 +246,7 @@ def test_absent_proves_nothing_while_the_call_itself_is_still_out():
 def test_a_repetition_that_returns_says_applied_and_a_silent_one_nothing():
     w = world("idempotent", calls=[{"return": {"id": 1}, "usage": {"tokens": 2}}])
     command = probe(repeat=True)
-    reply = [h for h in w.call(command, 0) if h.kind is Kind.REPLY][0]
+    reply = next(h for h in w.call(command, 0) if h.kind is Kind.REPLY)
     told = replies.repeated(JUDGE, w.tools["t"].spec, command, reply)
     assert (told.verdict, told.result, told.usage.tokens) == ("applied", {"id": 1}, 2)
     assert replies.silence(command).verdict == "inconclusive"
