@@ -13,7 +13,7 @@ import attrs
 from fsm_agent.core import refs
 from fsm_agent.core.errors import Fault
 from fsm_agent.core.plan import Plan, Step
-from fsm_agent.core.planfaults import Faults, pointer, several
+from fsm_agent.core.planfaults import Faults, cut, pointer, quoted, several
 from fsm_agent.core.plangraph import level
 from fsm_agent.core.refs import Template
 from fsm_agent.core.signals import Effect
@@ -103,7 +103,7 @@ def _call(box: _Toolbox, step: Step, name: str, args: Template, at: str, before:
     tool = box.tools.get(name)
     if tool is None:
         fix = f"{box.faults.near(name, box.tools)}Tools here: {several(box.tools, 40)}"
-        box.faults.add(f"{at}/tool", "unknown-tool", f"there is no tool {name!r}", fix)
+        box.faults.add(f"{at}/tool", "unknown-tool", f"there is no tool {quoted(name)}", fix)
         return
     _arguments(box.faults, tool, args, f"{at}/args", offered=step.tool is None)
     for needed in tool.requires:
@@ -127,7 +127,9 @@ def _arguments(faults: Faults, tool: ToolSpec, args: Template, at: str, *, offer
     for name in given:
         if name not in known and not tool.extra_arguments:
             fix = f"{faults.near(name, known)}Its arguments: {several(known, 40)}"
-            faults.add(pointer(at, name), "unknown-argument", f"{tool.name!r} has no argument {name!r}", fix)
+            faults.add(
+                pointer(at, name), "unknown-argument", f"{tool.name!r} has no argument {quoted(name)}", fix
+            )
     for parameter in tool.parameters:
         here = pointer(at, parameter.name)
         if parameter.name in given:
@@ -174,7 +176,7 @@ def _names(plan: Plan, faults: Faults) -> None:
     for at, ref in _inputs(plan.steps, "/steps"):
         if ref.path and isinstance(ref.path[0], str) and ref.path[0] not in plan.inputs:
             fix = f"{faults.near(ref.path[0], plan.inputs)}Give it when the run starts; the plan has {several(plan.inputs)}"
-            faults.warn(at, "input-not-given", f"{ref.text} is no input of the plan", fix)
+            faults.warn(at, "input-not-given", f"{cut(ref.text)} is no input of the plan", fix)
     products = _products(plan.steps)
     for place, constraint in enumerate(plan.constraints):
         for name in sorted(constraint.check.roots):

@@ -68,15 +68,20 @@ def shown(value: Any) -> str:
     return _KINDS.get(type(value), type(value).__name__)
 
 
+def cut(text: str, most: int = 60) -> str:
+    """Return *text*, cut where it is longer than *most* characters."""
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def quoted(text: str) -> str:
     """Return *text* in quotes, cut where it is long."""
-    return repr(text) if len(text) <= 60 else f"{text[:60]!r}…"
+    return repr(cut(text))
 
 
 def several(names: Collection[str], most: int = 12) -> str:
     """Return *names* as a list in words: at most *most* of them, ``none`` if there are none."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(itertools.islice(names, most)) + more or "none"
+    return ", ".join(cut(name) for name in itertools.islice(names, most)) + more or "none"
 
 
 def error(faults: Sequence[Fault]) -> PlanError:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 import attrs
 
 from fsm_agent.core.plan import Step
-from fsm_agent.core.planfaults import Faults, quoted, several
+from fsm_agent.core.planfaults import Faults, cut, quoted, several
 from fsm_agent.core.planread import MAX_ID
 
 
@@ -57,7 +57,7 @@ def level(
         for cycle in _cycles(graph.deps, set(range(len(steps))) - set(graph.order)):
             words = [graph.name(place) for place in [*cycle, cycle[0]]]
             shown = words if len(words) <= 20 else [*words[:10], "…", *words[-9:]]
-            found = f"steps wait for each other: {' → '.join(shown)}"
+            found = f"steps wait for each other: {' → '.join(cut(word) for word in shown)}"
             faults.add(f"{at}/{cycle[0]}/depends_on", "cycle", found, "drop one of these dependencies")
     return graph
 

@@ -12,7 +12,7 @@ import attrs
 from fsm_agent.core import expr, plannumbers
 from fsm_agent.core.errors import ExpressionError
 from fsm_agent.core.planbuild import Parsed
-from fsm_agent.core.planfaults import Faults, pointer, quoted
+from fsm_agent.core.planfaults import Faults, cut, pointer, quoted
 
 _ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 MAX_ID: Final = 200
@@ -180,8 +180,7 @@ def references(form: Form, value: Any, at: str) -> bool:
         form.parsed.template(value, at)
     except ExpressionError as error:
         if type(value) not in (dict, list):
-            found, _, fix = str(error).rpartition("; ")
-            form.faults.add(at, "bad-reference", found, fix)
+            form.faults.add(at, "bad-reference", *_words(error))
             return False
         pairs = value.items() if type(value) is dict else enumerate(value)
         for key, item in pairs:
@@ -220,14 +219,19 @@ def condition(
                 raise
             compiled = form.parsed.expr(expr.lower(value, names, bind))
     except ExpressionError as error:
-        found, _, fix = str(error).rpartition("; ")
-        form.faults.add(at, "bad-expression", found, fix)
+        form.faults.add(at, "bad-expression", *_words(error))
         return None
     if compiled.kind not in (None, "boolean"):
         found = f"{compiled.text!r} is {compiled.kind}, never true or false"
         form.faults.add(at, "bad-expression", found, "write a comparison such as x > 0 or x != null")
         return None
     return compiled.text
+
+
+def _words(error: ExpressionError) -> tuple[str, str]:
+    """Return what was found and what to do, each of a length that can be read."""
+    found, _, fix = str(error).rpartition("; ")
+    return cut(found, 400), cut(fix, 400)
 
 
 def missing(form: Form, value: Any, at: str, *keys: str) -> None:

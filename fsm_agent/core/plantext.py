@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import Fault, PlanError
+from fsm_agent.core.planfaults import quoted
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 """Longest text that is read."""
@@ -149,7 +150,7 @@ def _block(text: str, start: int) -> _Block:
         raise _refusal(text, at, "bad-json", found, "correct it there") from None
     except ValueError:
         at, key = _second(text, start, end)
-        found = f"the key {key!r} is given twice in one object"
+        found = f"the key {quoted(key)} is given twice in one object"
         raise _refusal(text, at, "duplicate-key", found, "give it once") from None
 
 

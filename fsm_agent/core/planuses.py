@@ -13,7 +13,7 @@ import attrs
 from fsm_agent.core import refs
 from fsm_agent.core.expr import Expr
 from fsm_agent.core.plan import Plan, Step
-from fsm_agent.core.planfaults import Faults, pointer, several
+from fsm_agent.core.planfaults import Faults, cut, pointer, quoted, several
 from fsm_agent.core.plangraph import Level, level
 from fsm_agent.core.refs import Ref, Segment, Template
 
@@ -71,7 +71,7 @@ def look(plan: Plan, faults: Faults, earlier: Collection[str] | None = None) -> 
                 _check_field(use, target, faults)
     for use in unknown:
         fix = f"{faults.near(use.ref.root[1:], [*top.names, 'inputs'])}Steps here: {several(top.names)}"
-        faults.add(use.place, "unknown-reference", f"{use.ref.text} names no step of this plan", fix)
+        faults.add(use.place, "unknown-reference", f"{cut(use.ref.text)} names no step of this plan", fix)
 
 
 def _nested(steps: Iterable[Step]) -> Iterator[tuple[str, dict[str, Step]]]:
@@ -162,7 +162,7 @@ def _result(use: Use, faults: Faults, *, batched: bool) -> Iterable[Use]:
     """Give *use* back if it reads a result; else see that what it reads is there."""
     root = use.ref.root
     if root in _BATCH and not batched:
-        found = f"{use.ref.text} has a value only in a step with for_each"
+        found = f"{cut(use.ref.text)} has a value only in a step with for_each"
         faults.add(use.place, "item-outside-batch", found, 'add "for_each", or refer to a step')
     return () if root == "$inputs" or root in _BATCH else (use,)
 
@@ -207,11 +207,11 @@ def _check_ancestors(graph: Level, distant: list[tuple[int, int, Use]], faults: 
             continue  # an ancestor; or in a cycle, of which nothing can be said
         me, it = graph.name(place), graph.name(head)
         found, fix = (
-            f"{use.ref.text} reads {it!r}, which need not be done before",
+            f"{cut(use.ref.text)} reads {it!r}, which need not be done before",
             f"let {me!r} depend on {it!r}",
         )
         if place == head:
-            found = f"{use.ref.text} reads the step's own result"
+            found = f"{cut(use.ref.text)} reads the step's own result"
             fix = "done_when names the fields of the result, without $; nothing else can read it"
         faults.add(use.place, "not-an-ancestor", found, fix)
 
@@ -223,13 +223,13 @@ def _check_field(use: Use, step: Step, faults: Faults) -> None:
         if not str(path[0]).isdigit():
             fix = f"name the record, as in ${step.id}[0].{path[0]}"
             faults.add(
-                use.place, "unknown-field", f"{use.ref.text}: the result of {step.id!r} is a list", fix
+                use.place, "unknown-field", f"{cut(use.ref.text)}: the result of {step.id!r} is a list", fix
             )
             return
         path = path[1:]
     if step.produces is None or not path or path[0] in step.produces:
         return
-    found = f"{use.ref.text}: {step.id!r} does not produce {str(path[0])!r}"
+    found = f"{cut(use.ref.text)}: {step.id!r} does not produce {quoted(str(path[0]))}"
     fix = f"{faults.near(str(path[0]), step.produces)}It produces {several(step.produces)}"
     faults.add(use.place, "unknown-field", found, fix)
 

@@ -619,6 +619,23 @@ def test_a_name_too_long_to_compare_gets_no_suggestion():
     assert "did you mean" not in only(with_step(**{"x" * 100: 1})).fix
 
 
+def test_messages_stay_short_whatever_the_plan_says():
+    huge = "n" * 10**6
+    document = [
+        step(
+            huge,
+            tool=huge,
+            args={"x": f"${huge}.x", "y": "${" + huge, huge: 1},
+            depends_on=[huge, "z"],
+            **{huge: 1},
+        ),
+        step("b", produces=["x"], depends_on=["c"], done_when=huge, join=huge),
+        step("c", args={huge: "$inputs." + huge}, depends_on=[huge[:300]], on_failure={huge: "abort"}),
+    ]
+    for fault in faults(document, tools={"x": ToolSpec(name="x", effect=Effect.READ)}):
+        assert len(fault.message) + len(fault.fix) < 1000
+
+
 def test_many_known_names_are_cut():
     document = [*(step(f"s{i}") for i in range(20)), step("z", depends_on=["nowhere"])]
     assert "and 9 more" in only(document).fix
