@@ -157,16 +157,13 @@ class Classifier:
         )
 
     def _by_members(self, facts: ErrorFacts) -> _Verdict | None:
-        """Return what a group proves: no more than its least certain member."""
+        """Return what a group is about. It proves nothing: a task group cancels the calls that it does not list."""
         found = [(m, v) for m in facts.members if (v := self._verdict(m)) is not None]
         if not found:
             return None
-        every = [self.classify(m).applied for m in facts.members]
-        applied = every[0] if len(set(every)) == 1 else Applied.MAYBE
         lead, verdict = next(((m, v) for m, v in found if v.applied is not Applied.NO), found[0])
         why = f"{verdict.why} (in a group of {len(facts.members)}: {_name(lead)})"
-        connect = any(v.connect for _, v in found)
-        return attrs.evolve(verdict, applied=applied, why=why, walk=False, connect=connect)
+        return attrs.evolve(verdict, applied=Applied.MAYBE, why=why, walk=False, declared=False)
 
     def _by_code(self, codes: tuple[str, ...], label: str) -> _Verdict | None:
         for code in codes:

@@ -19,7 +19,7 @@ def _twice(_names: Mapping[str, Any], count: int) -> bool:
 
 def _has_history(names: Mapping[str, Any], _count: int) -> bool | None:
     past = names.get("history")
-    return len(past) > 0 if type(past) in (list, tuple) else None
+    return bool(past) if type(past) in (list, tuple) else None
 
 
 def _aiohttp(names: Mapping[str, Any], count: int) -> bool | None:

@@ -75,6 +75,7 @@ class FaultServer:
         self.effects = 0
         self.bodies: list[bytes] = []
         self.replies = dict(REPLIES)
+        self.stories: dict[str, list[str]] = {}  # a path whose faults come one after the other
         self._over = threading.Event()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -98,9 +99,7 @@ class FaultServer:
         """Let hanging requests go, and wait until every thread is gone."""
         self._over.set()
         for listener in (self._closing, self._serving):
-            with suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)
-            listener.close()
+            _stop(listener)
         for connection in (self._refused, self._full, *self._fillers):
             connection.close()
         for thread in self._threads:
@@ -108,8 +107,7 @@ class FaultServer:
 
     def stop_listening(self) -> None:
         """From now on connecting is refused; open connections go on."""
-        self._serving.shutdown(socket.SHUT_RDWR)
-        self._serving.close()
+        _stop(self._serving)
 
     def _listen(self, handle: Callable[[socket.socket], None]) -> socket.socket:
         listener = socket.create_server(("127.0.0.1", 0))
@@ -139,7 +137,7 @@ class FaultServer:
     def _serve(self, connection: socket.socket) -> None:
         while (request := read_request(connection)) is not None:
             path, body = request
-            fault = path.split("/")[1]
+            fault = path.strip("/").partition("/")[0]
             with self._lock:
                 self.seen += 1
                 self.bodies.append(body)
@@ -151,9 +149,12 @@ class FaultServer:
                 return
 
     def _answer(self, connection: socket.socket, fault: str) -> str:
-        reply = self.replies[fault]
-        if callable(reply):
-            reply = reply(self)
+        if fault in self.stories:
+            fault = self.stories[fault].pop(0)
+        if fault == "last":
+            self.stop_listening()
+            fault = "closed-after"
+        reply = self.replies.get(fault, self.replies["garbage"])  # HTTP/2 asks for "*"
         if reply.acts:
             self._act()
         connection.sendall(reply.data)
@@ -165,6 +166,12 @@ class FaultServer:
     def _act(self) -> None:
         with self._lock:
             self.effects += 1
+
+
+def _stop(listener: socket.socket) -> None:
+    with suppress(OSError):
+        listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
 
 
 def _start_connecting(address: tuple[str, int]) -> socket.socket:
