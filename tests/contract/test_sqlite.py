@@ -138,6 +138,26 @@ def test_an_empty_file_becomes_a_store_when_it_is_opened_for_writing(tmp_path):
     assert open_store(path, read_only=True).head("r").seq == 5
 
 
+@pytest.mark.parametrize("exists", [False, True])
+def test_a_file_that_may_not_be_written_is_refused(tmp_path, exists):
+    class WriteProtected(apsw.VFS):
+        def xOpen(self, name, flags):
+            flags[0] = (
+                flags[0] & ~apsw.SQLITE_OPEN_READWRITE & ~apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_READONLY
+            )
+            return apsw.VFSFile("", name, flags)
+
+    disk = WriteProtected(f"protected-{exists}", "")  # lives as long as it is used
+    path = tmp_path / "runs.db"
+    if exists:
+        filled(path)
+    else:
+        path.touch()
+    with pytest.raises(StoreUnusableError, match="give write permission"):
+        SqliteStore(path, vfs=f"protected-{exists}")
+    assert disk is not None
+
+
 # Reading only
 
 
@@ -402,6 +422,34 @@ def test_a_missing_event_a_missing_end_and_a_moved_head_are_seen(tmp_path):
         store = SqliteStore(path)
         with pytest.raises(CorruptError) as refusal:
             list(store.read("r"))
+        assert refusal.value.seq == seq
+        store.close()
+
+
+def test_columns_of_another_type_are_seen_before_they_are_used(tmp_path):
+    damages = {
+        "UPDATE events SET body = 7 WHERE id & 255 = 2": (2, 0),
+        "UPDATE events SET body = 'text' WHERE id & 255 = 2": (2, 0),
+        "UPDATE events SET body = CAST(x'ff' AS TEXT) WHERE id & 255 = 2": (None, 0),
+        "UPDATE events SET hash = 12345678901234567890 WHERE id & 255 = 2": (2, 0),
+        "UPDATE events SET hash = 7 WHERE id & 255 = 2 ": (2, 2),
+        "DELETE FROM events WHERE id & 255 = 2": (2, 2),
+        "UPDATE runs SET head_hash = 7": (None, 0),
+        "UPDATE runs SET head_seq = 'x'": (None, 0),
+    }
+    for number, (damage, (seq, since)) in enumerate(damages.items()):
+        path = filled(tmp_path / f"{number}.db")
+        db = apsw.Connection(str(path))
+        db.execute("PRAGMA writable_schema = 1; UPDATE sqlite_schema SET sql = replace(sql, 'STRICT', '')")
+        db.execute("DELETE FROM sqlite_schema WHERE type = 'trigger'")
+        db.close()
+        db = apsw.Connection(str(path))
+        db.execute("PRAGMA ignore_check_constraints = 1")
+        db.execute(damage)
+        db.close()
+        store = SqliteStore(path)
+        with pytest.raises(CorruptError) as refusal:
+            list(store.read("r", since=since))
         assert refusal.value.seq == seq
         store.close()
 
