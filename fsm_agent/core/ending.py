@@ -19,7 +19,8 @@ from fsm_agent.core.turn import Turn
 def proceed(turn: Turn) -> None:
     """Let the run go as far as it can, after the input's own facts have moved."""
     run = turn.run
-    if run.state in FINAL_RUN_STATES and run.wish != "cancel":
+    reopened = run.state is RunState.FAILED and run.wish == "cancel"  # an aborted run may still be cancelled
+    if run.state in FINAL_RUN_STATES and not reopened:
         return
     if run.state is RunState.PENDING:
         turn.move_run("start", "the plan is adopted")

@@ -39,7 +39,7 @@ from fsm_agent.runtime import configs
 from fsm_agent.runtime.calls import Calls
 from fsm_agent.runtime.delivery import deliver
 from fsm_agent.runtime.driver import Driver
-from fsm_agent.runtime.engine import Engine, Ports
+from fsm_agent.runtime.engine import Engine, Listener, Ports
 from fsm_agent.runtime.hiding import hidden, refuse_secrets, secrets_of
 from fsm_agent.runtime.letters import Word, to_letter
 from fsm_agent.runtime.owner import is_dead, owner_name
@@ -52,7 +52,6 @@ from fsm_agent.stores.base import Store
 from fsm_agent.version import VERSION
 
 StoreLocation = Store | str | PathLike[str] | None
-Listener = Callable[[Sequence[Event]], None]
 
 
 class OpenQuestion:
@@ -170,9 +169,9 @@ class RunController:
         opened, own = _store(store)
         self = cls(opened, run, own_store=own)
         try:
-            engine, commands = Engine.create(opened, given, clock, slots=0)
+            engine, commands = Engine.create(opened, given, clock, slots=0, listeners=listeners)
             self._vault = vault
-            await self._begin(engine, commands, tools, clock, workers, listeners)
+            await self._begin(engine, commands, tools, clock, workers)
         except BaseException:
             await self.close()
             raise
@@ -219,10 +218,11 @@ class RunController:
                 default_tool=tools.default_tool,
                 slots=0,
                 force=_holder_is_dead(opened, run_id),
+                listeners=listeners,
             )
             self._engine = engine
             self._give_again(inputs or {})
-            await self._begin(engine, commands, tools, clock, workers, listeners)
+            await self._begin(engine, commands, tools, clock, workers)
         except BaseException:
             await self.close()
             raise
@@ -254,11 +254,8 @@ class RunController:
         tools: Toolbox,
         ports: Ports,
         workers: int,
-        listeners: Sequence[Listener],
     ) -> None:
         self._engine = engine
-        for listener in listeners:
-            engine.listen(listener)
         self._driver = driver = Driver(engine, ports, workers=workers)
         calls = Calls(
             tools,

@@ -23,6 +23,10 @@ LEASE_US = 30_000_000
 """How long a lease lasts without renewal, in microseconds."""
 
 
+Listener = Callable[[Sequence[Event]], None]
+"""Told of every batch of events once it is durable."""
+
+
 class Ports(Protocol):
     """Time and chance."""
 
@@ -56,7 +60,17 @@ class Engine:
         slots: How many calls may be out at once; 0 to deliver words only.
     """
 
-    def __init__(self, run: Run, store: Store, lease: Lease, head: Head, ports: Ports, *, slots: int) -> None:
+    def __init__(
+        self,
+        run: Run,
+        store: Store,
+        lease: Lease,
+        head: Head,
+        ports: Ports,
+        *,
+        slots: int,
+        listeners: Sequence[Listener] = (),
+    ) -> None:
         """Take what :meth:`create` or :meth:`open` prepared."""
         self.run = run
         self.store = store
@@ -65,12 +79,19 @@ class Engine:
         self.slots = slots
         self._ports = ports
         self._untold: list[Event] = []
-        self._listeners: list[Callable[[Sequence[Event]], None]] = []
+        self._listeners = tuple(listeners)
         self._dead: str = ""
 
     @classmethod
     def create(
-        cls, store: Store, given: Create, ports: Ports, *, slots: int = 4, ttl_us: int = LEASE_US
+        cls,
+        store: Store,
+        given: Create,
+        ports: Ports,
+        *,
+        slots: int = 4,
+        ttl_us: int = LEASE_US,
+        listeners: Sequence[Listener] = (),
     ) -> tuple["Engine", list[Command]]:
         """Begin a new run and return its engine with the first commands.
 
@@ -81,7 +102,7 @@ class Engine:
         now = ports.now_us()
         decide(Run(given.run), given, Env(now_us=now, slots=slots))  # refuse before anything is registered
         lease = store.create(given.run, given.owner, now_us=now, ttl_us=ttl_us)
-        engine = cls(Run(given.run), store, lease, genesis(given.run), ports, slots=slots)
+        engine = cls(Run(given.run), store, lease, genesis(given.run), ports, slots=slots, listeners=listeners)
         return engine, engine.feed(given)
 
     @classmethod
@@ -97,6 +118,7 @@ class Engine:
         slots: int = 4,
         ttl_us: int = LEASE_US,
         force: bool = False,
+        listeners: Sequence[Listener] = (),
     ) -> tuple["Engine", list[Command]]:
         """Take a run over: verify its log, fold it, and go on from there.
 
@@ -110,6 +132,7 @@ class Engine:
             slots: Calls at once; 0 starts nothing.
             ttl_us: Life of the lease.
             force: The holder of the lease is known to be dead.
+            listeners: Told of every batch once it is durable.
 
         Raises:
             NotFoundError: No such run.
@@ -124,7 +147,7 @@ class Engine:
                 raise CorruptError(
                     f"log of {run}: its head is event {head.seq}, its last event is {state.seq}"
                 )
-            engine = cls(state, store, lease, head, ports, slots=slots)
+            engine = cls(state, store, lease, head, ports, slots=slots, listeners=listeners)
             if state.seq == 0:
                 raise CorruptError(
                     f"log of {run}: it is empty; its owner died before the first event. Start a new run"
@@ -143,10 +166,6 @@ class Engine:
     def next_due(self) -> int | None:
         """Return when the next :class:`Tick` is due, UTC epoch in microseconds; None for never."""
         return self.run.next_due()
-
-    def listen(self, listener: Callable[[Sequence[Event]], None]) -> None:
-        """Tell *listener* of every batch once it is durable."""
-        self._listeners.append(listener)
 
     def feed(self, given: Input) -> list[Command]:
         """Handle one input: decide, append, and return what must be done now.
