@@ -77,11 +77,13 @@ def cancel_doomed(turn: Turn) -> None:
 def scope_of(run: Run, roots: Iterable[str]) -> dict[str, Any]:
     """Return values for *roots* (``$s1``, ``$inputs``); a root without a value is left out."""
     scope: dict[str, Any] = {}
+    aliases = run.plan.aliases if run.plan is not None else {}
     for root in roots:
         if root == "$inputs":
             scope[root] = run.inputs
         elif root[0] == "$":
-            task = run.tasks.get(root[1:])
+            name = root[1:]
+            task = run.tasks.get(aliases.get(name, name))
             if task is not None and task.state is TaskState.DONE:
                 scope[root] = task.result
     return scope
@@ -136,11 +138,7 @@ def resolve(run: Run, task: Task, tool: str | None) -> dict[str, Any]:
     """
     step = task.step
     template = step.args
-    args: dict[str, Any] = (
-        template.source
-        if template.constant
-        else template.resolve(scope_of(run, [r.root for r in template.refs]))
-    )
+    args: dict[str, Any] = template.resolve(scope_of(run, [r.root for r in template.refs]))
     if step.tool is None and tool is not None:
         return _default_arguments(run, task, run.tools.get(tool), args)
     return args

@@ -181,7 +181,7 @@ def a_generator():
 
 BAD_VALUES = {
     "NaN": lambda: {"x": float("nan")},
-    "a generator object": a_generator,
+    "a generator object": lambda: a_generator(),
     "an open file": lambda: open(__file__, "rb").close() or threading.Lock(),
     "itself": lambda: ME,
     "a set": lambda: {1, 2},
@@ -307,7 +307,7 @@ def test_empty_results_are_results(value):
         got = []
         tools = Toolbox()
         tools.add(lambda: value, effect="read", name="make")
-        tools.add(got.append, effect="read", name="take")
+        tools.add(lambda v: got.append(v), effect="read", name="take")
         plan = plan_of(
             {"id": "a", "tool": "make"}, {"id": "b", "tool": "take", "args": {"v": "$a"}, "depends_on": ["a"]}
         )
@@ -340,7 +340,7 @@ def test_a_type_error_inside_the_tool_is_one_attempt_each():
 def test_an_approval_binds_what_was_shown():
     async def scenario():
         seen = []
-        tools = toolbox(seen.append, "write", confirm=True)
+        tools = toolbox(lambda amount: seen.append(amount), "write", confirm=True)
         async with running(one("do", args={"amount": 80}), tools) as run:
             await run.wait()
             (question,) = run.questions
@@ -389,7 +389,7 @@ def test_nobody_approves_nothing(by):
 def test_two_calls_alike_need_two_approvals_and_parallel_holds_are_apart():
     async def scenario():
         done = []
-        tools = toolbox(done.append, "write", confirm=True)
+        tools = toolbox(lambda n: done.append(n), "write", confirm=True)
         plan = plan_of(*({"id": i, "tool": "do", "args": {"n": 1}} for i in ("a", "b")))
         async with running(plan, tools) as run:
             await run.wait()
@@ -545,7 +545,7 @@ def test_a_run_goes_on_in_another_controller_where_it_stopped(tmp_path):
         done = []
         tools = Toolbox()
         tools.add(lambda: done.append("look") or {"x": 1}, effect="read", name="look")
-        tools.add(done.append, effect="write", name="make", confirm=True)
+        tools.add(lambda v: done.append(v), effect="write", name="make", confirm=True)
         plan = plan_of(
             {"id": "a", "tool": "look"},
             {"id": "b", "tool": "make", "args": {"v": "$a.x"}, "depends_on": ["a"]},
