@@ -121,7 +121,8 @@ def open_directory(path: Path, *, read_only: bool, create: bool) -> int:
             )
         if may_create and not mark.exists():
             path.mkdir(parents=True, exist_ok=True)
-            if any(not entry.name.startswith(".") for entry in path.iterdir()):
+            strange = any(not entry.name.startswith(".") for entry in path.iterdir())
+            if strange and not mark.exists():  # another process may have made the store by now, mark first
                 raise _unusable(
                     path, "a directory that holds other things", "choose an empty one, or another name"
                 )

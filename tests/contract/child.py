@@ -20,10 +20,9 @@ def append_for_ever(location):
     """Append batches, say what is acknowledged, never end."""
     store = open_store(location)
     lease = store.create("r", "child", now_us=0, ttl_us=1)
-    size = 0
+    size, head = 0, genesis("r")
     while True:
         size = size % 4 + 1
-        head = store.head("r") if size == 1 else head  # noqa: F821 - size is 1 first
         records = batch(head, size, note="n" * 200)
         head = store.append(lease, head, records, blobs={}, barrier=size == 3, state="running", now_us=1)
         if size == 3:

@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,31 @@ def test_a_process_that_ends_at_any_write_of_sqlite_loses_nothing_that_was_ackno
     words = finished(start("die_at_every_operation", tmp_path))
     assert words[0] == "ok"
     assert int(words[1]) > 30
+
+
+@pytest.mark.parametrize("name", ["runs.db", "runs.jsonl"])
+def test_several_may_make_the_store_at_the_same_moment(tmp_path, name):
+    for round_ in range(12):
+        place, together, failures = tmp_path / str(round_) / name, threading.Barrier(4), []
+
+        def make(who, place=place, together=together, failures=failures):
+            try:
+                together.wait()
+                store = open_store(place)
+                store.create(f"r{who}", "ann", now_us=1, ttl_us=1)
+                store.close()
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=make, args=(who,)) for who in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failures == []
+        store = open_store(place)
+        assert sorted(info.run for info in store.runs()) == ["r0", "r1", "r2", "r3"]
+        store.close()
 
 
 @pytest.mark.parametrize("name", ["runs.db", "runs.jsonl"])
