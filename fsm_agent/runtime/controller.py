@@ -309,6 +309,11 @@ class RunController:
         return replay.replay(self._id, self._store.read(self._id), self._store.blob)
 
     @property
+    def vault(self) -> Vault:
+        """The secrets that this process holds for the run."""
+        return self._vault
+
+    @property
     def head(self) -> Head:
         """Where the log ends."""
         return self._engine.head if self._engine is not None else self._store.head(self._id)
