@@ -1,7 +1,8 @@
 """Where the bodies of error replies keep their code: the most specific place first.
 
 Bodies are JSON values. Google nests a reason in ``error.errors`` or ``error.details``, the model vendors have
-``error.code`` and ``error.type``, AWS has ``Error.Code`` or ``__type``, OAuth and Slack put a word into ``error``.
+``error.code`` and ``error.type``, AWS has ``Error.Code`` or ``__type``, OAuth and Slack put a word into ``error``,
+GraphQL has ``errors[0].extensions.code``.
 """
 
 from typing import Any, Final
@@ -48,6 +49,11 @@ def codes(body: Any) -> list[str]:
                 first = items[0] if type(items) is list and items else None
                 found += _of(first) if type(first) is dict else []
             found += _of(inner)
+        errors = body.get("errors")  # GraphQL
+        if type(errors) is list and errors and type(errors[0]) is dict:
+            extensions = errors[0].get("extensions")
+            found += _of(extensions) if type(extensions) is dict else []
+            found += _of(errors[0])
         found += _of(body)
     return found
 

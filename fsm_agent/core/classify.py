@@ -18,6 +18,7 @@ from fsm_agent.core.classrows import SIGNALS, Row, Tables, load, normal
 from fsm_agent.core.envelopes import read as read_envelope
 from fsm_agent.core.errorfacts import Declared, ErrorFacts, describe
 from fsm_agent.core.signals import Applied, Signal
+from fsm_agent.core.waits import wait_s
 
 __all__ = ["Classified", "Classifier", "Declared", "ErrorFacts", "describe"]
 
@@ -101,7 +102,7 @@ class Classifier:
             applied, why = Applied.MAYBE, f"{why}; not proved: {doubt}"
         chain = (facts, *facts.causes)
         codes = [c for link in chain for c in _codes(link)]
-        wait = next((s for s in (link.retry_after_s for link in chain) if s is not None), None)
+        wait = next((s for link in chain if (s := _wait(link.retry_after_s)) is not None), None)
         return Classified(
             signal=verdict.signal,
             applied=applied,
@@ -210,9 +211,10 @@ class Classifier:
         return f"{self._tables.aliases.get(root, root)}.{rest.rpartition('.')[2]}" if dot else name
 
     def _by_message(self, facts: ErrorFacts) -> _Verdict | None:
-        for pattern, row in self._tables.messages:
-            if facts.message and pattern.search(facts.message):
-                return _of_row(row, why=row.key)
+        for link in (facts, *facts.causes):
+            for pattern, row in self._tables.messages:
+                if link.message and pattern.search(link.message):
+                    return _of_row(row, why=row.key)
         return None
 
     def _doubt(self, facts: ErrorFacts, verdict: _Verdict) -> str:
@@ -247,6 +249,10 @@ def _of_row(row: Row, *, why: str, code: str | None = None) -> _Verdict:
 
 def _applied(word: str | None) -> Applied:
     return Applied(word) if word in ("no", "yes") else Applied.MAYBE
+
+
+def _wait(seconds: float | None) -> float | None:
+    return None if seconds is None else wait_s(seconds)
 
 
 def _name(facts: ErrorFacts) -> str:

@@ -1,6 +1,6 @@
 """Had the client sent something for this call before the request that failed? Its frames tell.
 
-HTTP clients follow redirects and repeat requests by themselves. Then "connection refused" can be the end of a story in
+HTTP clients follow redirects and repeat requests by themselves, and tools wrap them into loops that retry. Then "connection refused" can be the end of a story in
 which an earlier copy of the call was applied. No exception says so, but the frames that raised it do: a client
 that repeats a request calls itself again, or counts.
 """
@@ -37,6 +37,12 @@ def _counter(name: str, first: int) -> Callable[[Mapping[str, Any], int], bool |
     return tell
 
 
+def _tenacity(names: Mapping[str, Any], _count: int) -> bool | None:
+    state = names.get("retry_state") or getattr(names.get("self"), "_retry_state", None)
+    attempt = getattr(state, "attempt_number", None)
+    return attempt != 1 if type(attempt) is int else None
+
+
 _REPEATED_BY_AIOHTTP: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
 _TELLS: Final[dict[tuple[str, str], Callable[[Mapping[str, Any], int], bool | None]]] = {
     ("httpx._client", "_send_handling_redirects"): _has_history,
@@ -50,10 +56,16 @@ _TELLS: Final[dict[tuple[str, str], Callable[[Mapping[str, Any], int], bool | No
     ("openai._base_client", "request"): _counter("retries_taken", 0),
     ("anthropic._base_client", "request"): _counter("retries_taken", 0),
     ("anthropic._base_client", "_request"): _counter("retries_taken", 0),
+    ("tenacity", "__call__"): _tenacity,
+    ("tenacity", "__iter__"): _tenacity,
+    ("tenacity.asyncio", "__call__"): _tenacity,
+    ("tenacity.asyncio", "__anext__"): _tenacity,
+    ("backoff._sync", "retry"): _counter("tries", 1),
+    ("backoff._async", "retry"): _counter("tries", 1),
 }
 """Module and function of a client → whether its frame, entered for the nth time, shows an earlier send; None if it
-does not tell. For aiohttp 3.14, anthropic 2.14, botocore 1.44, httpx 0.28, openai 3.57, requests 2.34, urllib3 2.8; the
-tests hold every version that is installed to it, and a client that changes inside no longer proves anything."""
+does not tell. For aiohttp 3.14, anthropic 2.14, backoff 2.2, botocore 1.44, httpx 0.28, openai 3.57, requests 2.34,
+tenacity 9.2 and urllib3 2.8. The tests hold whatever is installed to it; a client that changes inside proves nothing."""
 _TELLING_ROOTS: Final = frozenset(module.partition(".")[0] for module, _ in _TELLS)
 
 

@@ -73,6 +73,7 @@ class FaultServer:
     def __init__(self) -> None:
         self.seen = 0
         self.effects = 0
+        self.acted = threading.Event()
         self.bodies: list[bytes] = []
         self.replies = dict(REPLIES)
         self.stories: dict[str, list[str]] = {}  # a path whose faults come one after the other
@@ -166,6 +167,7 @@ class FaultServer:
     def _act(self) -> None:
         with self._lock:
             self.effects += 1
+        self.acted.set()
 
 
 def _stop(listener: socket.socket) -> None:

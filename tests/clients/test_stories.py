@@ -7,8 +7,10 @@ nothing happened: refused, unauthorised, not found. Every one of them must be ``
 import asyncio
 
 import aiohttp
+import backoff
 import httpx
 import pytest
+import tenacity
 import urllib3
 
 from fsm_agent.core.signals import Applied, Signal
@@ -23,6 +25,58 @@ REPEATERS = {
     "anthropic": lambda url: callers.call_anthropic(url, max_retries=1),
     "botocore": lambda url: callers.call_botocore(url, attempts=2),
 }
+TWICE = {"stop": tenacity.stop_after_attempt(2), "reraise": True}
+
+
+def by_tenacity(url):
+    tenacity.retry(**TWICE)(callers.call_httpx)(url)
+
+
+def by_tenacity_wrapped(url):
+    tenacity.retry(stop=tenacity.stop_after_attempt(2))(callers.call_httpx)(url)
+
+
+def by_tenacity_loop(url):
+    for attempt in tenacity.Retrying(**TWICE):
+        with attempt:
+            callers.call_httpx(url)
+
+
+def by_tenacity_async(url):
+    asyncio.run(tenacity.retry(**TWICE)(_asynchronous)(url))
+
+
+def by_tenacity_async_loop(url):
+    async def run():
+        async for attempt in tenacity.AsyncRetrying(**TWICE):
+            with attempt:
+                await _asynchronous(url)
+
+    asyncio.run(run())
+
+
+def by_backoff(url):
+    backoff.on_exception(backoff.constant, httpx.HTTPError, max_tries=2, interval=0)(callers.call_httpx)(url)
+
+
+def by_backoff_async(url):
+    again = backoff.on_exception(backoff.constant, httpx.HTTPError, max_tries=2, interval=0)
+    asyncio.run(again(_asynchronous)(url))
+
+
+async def _asynchronous(url):
+    await asyncio.to_thread(callers.call_httpx, url)
+
+
+LOOPS = [
+    by_tenacity,
+    by_tenacity_wrapped,
+    by_tenacity_loop,
+    by_tenacity_async,
+    by_tenacity_async_loop,
+    by_backoff,
+    by_backoff_async,
+]
 FOLLOWERS = {
     "httpx": lambda url: callers.call_httpx(url, follow_redirects=True),
     "requests": callers.call_requests,
@@ -42,6 +96,22 @@ def test_refused_after_the_client_had_sent_a_copy_by_itself_is_no_proof(client, 
     assert failure.facts.resent is True
     assert (failure.found.signal, failure.found.applied) == (Signal.TRANSIENT_ERROR, Applied.MAYBE)
     assert "already sent" in failure.found.why
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_refused_in_the_second_round_of_a_loop_that_retries_is_no_proof(loop, server, failing):
+    server.stories["story"] = ["last"]
+    failure = failing(lambda: loop(server.url("story")))
+    assert server.effects == 1
+    assert (failure.found.signal, failure.found.applied) == (Signal.TRANSIENT_ERROR, Applied.MAYBE)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_refusal_in_the_second_round_of_a_loop_that_retries_is_no_proof(loop, server, failing):
+    server.stories["story"] = ["closed-after", "401"]
+    failure = failing(lambda: loop(server.url("story")))
+    assert (server.seen, server.effects) == (2, 1)
+    assert (failure.found.signal, failure.found.applied) == (Signal.AUTH_DENIED, Applied.MAYBE)
 
 
 @pytest.mark.parametrize("client", ["openai", "anthropic", "botocore"])
@@ -170,8 +240,7 @@ def test_a_task_group_does_not_list_the_call_that_it_cancelled_and_proves_nothin
     async def both():
         async with asyncio.TaskGroup() as group:
             group.create_task(one(server.url("hang")))
-            while not server.effects:
-                await asyncio.sleep(0)
+            await asyncio.to_thread(server.acted.wait)
             group.create_task(one(server.url("refused")))
 
     failure = failing(lambda: asyncio.run(both()))
