@@ -12,7 +12,7 @@ import attrs
 import re2
 
 from fsm_agent.core import canon
-from fsm_agent.core.errors import ConfigError
+from fsm_agent.core.errors import ConfigError, ValueRefusedError
 from fsm_agent.core.signals import OUTCOME_SIGNALS, Applied, Signal
 
 VERSION: Final = 1
@@ -124,7 +124,7 @@ def load(data: Mapping[str, Any]) -> Tables:
     """
     _keys(data, _TOP, "")
     if data.get("version") != VERSION or type(data["version"]) is not int:
-        _refuse("version", f"found {data.get('version')!r}", f"this release reads version {VERSION}")
+        _refuse("/version", f"found {data.get('version')!r}", f"this release reads version {VERSION}")
     rows = {section: list(_rows(data, section)) for section in _OPTIONS}
     return Tables(
         digest=canon.value_digest("classify", _plain(data)),
@@ -146,7 +146,7 @@ def _refuse(at: str, found: str, allowed: str) -> Any:
 def _plain(data: Mapping[str, Any]) -> Any:
     try:
         return canon.snapshot(dict(data))[0]
-    except ValueError as error:
+    except ValueRefusedError as error:
         return _refuse("/", str(error), "use text, numbers, booleans, lists and tables only")
 
 
