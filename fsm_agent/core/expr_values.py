@@ -66,10 +66,10 @@ def same(env: Env, a: Any, b: Any, depth: int) -> bool | str:
         return a is b
     if type(a) is type(b) and (type(a) is int or (type(a) is str and len(a) < 256)):
         return bool(a == b)  # what most comparisons are
+    env.burn(5)
     kinds = kind(a), kind(b)
     if kinds[0] != kinds[1]:
         return unlike(*kinds)
-    env.burn(1)
     match kinds[0]:
         case "boolean" | "number":
             return bool(a == b)

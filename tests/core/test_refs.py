@@ -159,6 +159,7 @@ def test_a_reference_without_a_value_is_refused_by_name(text: str, path: str, fo
             resolve(value)
         assert caught.value.path == path
         assert found in str(caught.value)
+        assert (f" at {path}" in str(caught.value)) is (path not in text.split(" "))
         assert caught.value.code == "E-REFERENCE"
 
 
