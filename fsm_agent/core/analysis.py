@@ -93,18 +93,12 @@ class _Check:
         self.overlapping: set[tuple[str, str]] = set()
         self.monotone: set[tuple[str, str, str]] = set()
 
-    def note(
-        self, kind: str, row: Row | None, message: str, at: Answers | None = None, box: Box | None = None
-    ) -> None:
-        witness: dict[str, Any] = {}
-        if at is not None:
-            machine, state, signal = at.place
-            witness = {"machine": machine, "state": state, "signal": signal}
-            if box is not None:
-                witness |= at.space.witness(box, self.table.initial)
-        self.findings.append(
-            Finding(kind=kind, row=None if row is None else row.id, witness=witness, message=message)
-        )
+    def note(self, kind: str, row: Row | None, message: str, at: Answers, box: Box) -> None:
+        """Note a finding that shows at *box*."""
+        witness = dict(zip(("machine", "state", "signal"), at.place, strict=True))
+        facts = at.space.witness(box, self.table.initial)
+        id_ = None if row is None else row.id
+        self.findings.append(Finding(kind=kind, row=id_, witness={**witness, **facts}, message=message))
 
     def run(self) -> Report:
         proof = limits = None
@@ -123,8 +117,11 @@ class _Check:
 
     def _at(self, place: Place) -> None:
         laws = [law for law in LAWS if law.covers(*place)]
-        also = (fact for law in laws for fact, _ in law.when)
-        at = answers(self.table, place, self.table.place(*place), self.fuel, also=also)
+        rows = self.table.place(*place)
+        costs = [self.table.decisions.get(row.decide) for row in rows]
+        spent = [cost.spend for cost in costs if cost is not None and cost.spend is not None]
+        also = (*(fact for law in laws for fact, _ in law.when), *spent)
+        at = answers(self.table, place, rows, self.fuel, also=also)
         self._cover(at)
         for row, region in at.regions:
             if region:
@@ -182,9 +179,8 @@ class _Check:
             else:
                 self._idle_names(row, reached)
                 continue
-            self.note(
-                "unreachable", row, f"row {row.id} ({row.where}): it never answers: {why}; remove or mend it"
-            )
+            message = f"row {row.id} ({row.where}): it never answers: {why}; remove or mend it"
+            self.findings.append(Finding(kind="unreachable", row=row.id, message=message))
 
     def _idle_names(self, row: Row, reached: set[Place]) -> None:
         """Note names in a row at which it never answers."""
@@ -231,20 +227,20 @@ class _Check:
 
     def _affordable(self, at: Answers, row: Row, region: Sequence[Box]) -> None:
         cost = self.table.decisions.get(row.decide)
-        if cost is None or cost.spend is None:
+        counter = None if cost is None else cost.spend
+        place = None if counter is None else at.space.index(counter)
+        if place is None:
             return
-        place = at.space.index(cost.spend)
-        least = 1 if place is None else int(at.space.values(place, at.space.full[place])[0])
-        none_left = -1 if place is None else at.space.mask(place, range(least, 1))
-        for box in region:
-            if place is None or box[place] & none_left:
-                found = box if place is None else (*box[:place], box[place] & none_left, *box[place + 1 :])
-                message = (
-                    f"row {row.id} ({row.where}) at {' '.join(at.place)}: it decides {row.decide}, which spends "
-                    f'{cost.spend}, also where none is left; add the condition {cost.spend} = ">=1"'
-                )
-                self.note("overspend", row, message, at, found)
-                return
+        least = int(at.space.values(place, at.space.full[place])[0])
+        none_left = at.space.mask(place, range(least, 1))
+        poor = next((box for box in region if box[place] & none_left), None)
+        if poor is not None:
+            message = (
+                f"row {row.id} ({row.where}) at {' '.join(at.place)}: it decides {row.decide}, which spends "
+                f'{counter}, also where none is left; add the condition {counter} = ">=1"'
+            )
+            box = (*poor[:place], poor[place] & none_left, *poor[place + 1 :])
+            self.note("overspend", row, message, at, box)
 
     # more budget is never worse
 
@@ -324,10 +320,10 @@ class _Check:
 
 
 def _differ(before: Answers, after: Answers) -> Iterator[bool]:
-    """Yield whether two rows that answer at the same facts decide differently, for every such pair."""
-    for a, here in before.regions:
-        for b, there in after.regions:
-            if (a.decide, a.delay) != (b.decide, b.delay):
+    """Yield for every two rows (or none) that decide differently whether they answer at the same facts."""
+    for a, here in before.everywhere:
+        for b, there in after.everywhere:
+            if (a and (a.decide, a.delay)) != (b and (b.decide, b.delay)):
                 yield any(_meet(x, y) is not None for x in here for y in there)
 
 

@@ -34,6 +34,12 @@ class Answers:
     free: Mapping[str, Region]
     gap: Region
 
+    @property
+    def everywhere(self) -> Iterator[tuple[Row | None, Region]]:
+        """Yield who answers where, and None for where nobody does."""
+        yield from self.regions
+        yield None, self.gap
+
 
 def places() -> Iterator[Place]:
     """Yield every place of the engine."""

@@ -10,7 +10,7 @@ import attrs
 
 from fsm_agent.core.boxes import Box, Fuel, Space, TangledError, merge
 from fsm_agent.core.errors import RulesError
-from fsm_agent.core.places import Answers, answers, domain_of, places
+from fsm_agent.core.places import answers, domain_of, places
 from fsm_agent.core.rows import TIERS, Delay, Row
 from fsm_agent.core.rules import Facts, Place, Table
 from fsm_agent.core.signals import DOMAIN, HOME
@@ -114,8 +114,8 @@ def _differences(
     shared = {fact: _shared(a, b, fact) for fact in DOMAIN if fact in facts}
     here = answers(a, place, a.place(*place), fuel, domains=shared)
     there = answers(b, place, b.place(*place), fuel, domains=shared)
-    for one, boxes in _all(here):
-        for other, others in _all(there):
+    for one, boxes in here.everywhere:
+        for other, others in there.everywhere:
             if _does(a, one) != _does(b, other):
                 common: list[Box] = [cut for box in others for cut in here.space.intersect(boxes, box)]
                 for box in merge(common):
@@ -127,11 +127,6 @@ def _shared(a: Table, b: Table, fact: str) -> Any:
     if isinstance(one[0], str):
         return tuple(value for value in one if value in other)
     return max(int(one[0]), int(other[0])), min(int(one[1]), int(other[1]))
-
-
-def _all(at: Answers) -> Iterator[tuple[Row | None, list[Box]]]:
-    yield from at.regions
-    yield None, at.gap
 
 
 def _does(table: Table, row: Row | None) -> tuple[str, Delay | None] | None:

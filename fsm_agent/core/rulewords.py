@@ -3,7 +3,6 @@
 Limits stand here too: a document may hold anything, but nothing of it is worked on without bound.
 """
 
-import difflib
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -120,6 +119,8 @@ def listed(values: Iterable[object]) -> str:
 
 def near(name: object, known: Iterable[str]) -> str:
     """Return advice for a wrong name, to end a message: the nearest one, or all."""
+    import difflib  # only a wrong name needs it
+
     known = sorted(known)
     close = difflib.get_close_matches(name, known, 1) if isinstance(name, str) and len(name) <= 80 else []
     if close:

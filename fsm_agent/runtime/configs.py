@@ -3,7 +3,6 @@
 A table that is not sound does not leave this module.
 """
 
-import difflib
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -171,6 +170,8 @@ def _lines(text: str) -> dict[str, int]:
 
 
 def _near(name: str, known: tuple[str, ...] | list[str]) -> str:
+    import difflib  # only a wrong name needs it
+
     close = difflib.get_close_matches(name, known, 1) if len(name) <= 80 else []
     return f"; did you mean {close[0]}?" if close else f"; there are {', '.join(known)}, or give a .toml file"
 

@@ -80,6 +80,12 @@ def test_guard_goes_before_rule_and_rule_before_default():
     assert t.match("task", "failed", "not_found", facts(effect="write")).id == "low"
 
 
+def test_a_row_is_the_sole_answer_only_where_no_fact_matters():
+    assert DEFAULT.sole("task", "done", "success") is DEFAULT.match("task", "done", "success", {})
+    assert DEFAULT.sole("task", "failed", "not_found") is None
+    assert DEFAULT.sole("task", "nowhere", "success") is None
+
+
 def test_two_rows_of_one_tier_that_both_fit_are_refused_not_guessed_between():
     t = load(table(row("a", when={"effect": "read"}), row("b", when={"applied": "no"})))
     with pytest.raises(RulesError, match="rows a and b both fit"):
