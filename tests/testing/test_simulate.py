@@ -8,6 +8,11 @@ from hypothesis import strategies as st
 
 from fsm_agent.core.errors import NotFoundError, PlanError
 from fsm_agent.core.events import to_body
+from fsm_agent.core.signals import Applied, Effect
+from fsm_agent.runtime.configs import load_classifier
+from fsm_agent.runtime.endings import Judge
+from fsm_agent.runtime.vault import Vault
+from fsm_agent.testing import replies
 from fsm_agent.testing.scenario import parse
 from fsm_agent.testing.simulate import simulate
 from fsm_agent.testing.volatile import VolatileStore
@@ -385,8 +390,14 @@ REACTIONS = st.one_of(
 )
 
 
+def _survivable(tool):
+    last = {k: v for call in tool["calls"][-1:] for k, v in call.items() if k != "crash"}
+    return {**tool, "calls": [*tool["calls"][:-1], *([last] if tool["calls"] else [])]}
+
+
 @st.composite
 def scenarios(draw):
+    """Scenarios that come to rest: the last call of a tool, which repeats, kills nobody."""
     steps = []
     for index, name in enumerate(NAMES[: draw(st.integers(1, 4))]):
         before = draw(st.lists(st.sampled_from(NAMES[:index]), unique=True, max_size=2)) if index else []
@@ -405,31 +416,37 @@ def scenarios(draw):
     return {
         "plan": {"inputs": {"n": 1}, "steps": steps},
         "workers": draw(st.integers(1, 4)),
-        "tools": {f"t{i}": draw(TOOLS) for i in range(len(steps))},
+        "tools": {f"t{i}": _survivable(draw(TOOLS)) for i in range(len(steps))},
         "operator": draw(st.lists(REACTIONS, max_size=6)),
     }
 
 
+JUDGE = Judge(load_classifier(), Vault())
+
+
+def _lies(tool):
+    """Whether a tool hides an effect: as a read, by denying it, or from its probe for longer than it promises."""
+    if tool.spec.effect is Effect.READ:
+        return True
+    denies = any(
+        call.commit and call.raised and JUDGE.outcome(tool.spec, replies.ending(call)).applied is Applied.NO
+        for call in tool.calls
+    )
+    return denies or tool.lag_us > tool.spec.settle_us
+
+
 @given(scenarios())
-def test_whatever_happens_the_audit_is_clean_and_a_known_effect_is_never_repeated(document):
-    result = simulate(parse(document, "any"))
+def test_whatever_happens_the_audit_is_clean_and_no_effect_is_made_twice(document):
+    scenario = parse(document, "any")
+    result = simulate(scenario)
     assert result.ok, result.failures
     if result.run in ("done", "failed", "cancelled"):
         assert "running" not in result.tasks.values()
-    for name, tool in document["tools"].items():
-        honest = tool["effect"] in ("write", "irreversible") and tool.get("reconcile", "none") != "none"
-        told = any("reconcile" in str(r["do"]) or "result" in str(r["do"]) for r in document["operator"])
-        changed = any("set_input" in str(r["do"]) for r in document["operator"])
-        lies = any(
-            c.get("raise", {}).get("applied") == "no"
-            or c.get("raise", {}).get("class") == "ConnectionRefusedError"
-            or "status" in c.get("raise", {})
-            or c.get("late_s")
-            for c in tool["calls"]
-        )
-        if honest and not (told or changed or lies) and not tool.get("lag_s") and not _slow(tool):
+    said = str(document["operator"])
+    if (
+        "'absent'" in said or "set_input" in said
+    ):  # a person may be wrong, and other arguments are another effect
+        return
+    for name, tool in scenario.tools.items():
+        if not _lies(tool):
             assert result.effects[name] <= 1
-
-
-def _slow(tool):
-    return any(c.get("delay_s", 0) > 0 for c in tool["calls"])
