@@ -18,7 +18,6 @@ from fsm_agent.core.inputs import (
     Call,
     Command,
     Create,
-    Edit,
     Input,
     Probe,
     Progressed,
@@ -31,6 +30,8 @@ from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.endings import Judge
 from fsm_agent.runtime.engine import Engine
+from fsm_agent.runtime.hiding import hidden
+from fsm_agent.runtime.letters import Word
 from fsm_agent.stores.base import Store
 from fsm_agent.testing import replies
 from fsm_agent.testing.clock import FakeClock
@@ -115,12 +116,12 @@ class VirtualRun:
             commands = []
         self._took(commands)
 
-    def _say(self, given: Input) -> None:
+    def _say(self, word: Word) -> None:
         """Feed what a person says."""
         self._inputs += 1
         try:
-            self._not_while_out(given)
-            commands = self.engine.feed(given)
+            self._not_while_out(word)
+            commands = self.engine.feed(hidden(word, self.engine.run, self._judge.vault))
         except StoreError:
             raise
         except FsmAgentError as error:
@@ -128,9 +129,9 @@ class VirtualRun:
             commands = []
         self._took(commands)
 
-    def _not_while_out(self, given: Input) -> None:
-        if isinstance(given, ReconcileAs) and given.verdict == "absent":
-            task = self.engine.run.tasks.get(given.task)
+    def _not_while_out(self, word: Word) -> None:
+        if isinstance(word, ReconcileAs) and word.verdict == "absent":
+            task = self.engine.run.tasks.get(word.task)
             if task is not None and self._is_out(task.id, task.attempt):
                 raise RefusedError(
                     f"task {task.id}: its call is still under way, so absent proves nothing yet; wait for it",
@@ -160,18 +161,8 @@ class VirtualRun:
                 self.refused.append("replan: a new plan was given; a run keeps the plan that it began with")
             case Approval():
                 self._say(approve(action, self.engine.run, self._judge.vault))
-            case Edit():
-                self._say(self._hidden(action))
             case _:
                 self._say(action)
-
-    def _hidden(self, action: Edit) -> Edit:
-        """Return *action* with the secrets of its arguments hidden, as the engine knows them."""
-        task = self.engine.run.tasks.get(action.task)
-        spec = self.engine.run.spec_of(task) if task is not None else None
-        if spec is None or not spec.secret:
-            return action
-        return attrs.evolve(action, args=self._judge.vault.hide_args(spec, action.args))
 
     def _crash(self) -> None:
         """Lose what was not durable and every call that is out; another owner takes over at once."""

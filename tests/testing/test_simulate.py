@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fsm_agent.core.errors import NotFoundError, PlanError
 from fsm_agent.core.events import to_body
 from fsm_agent.core.signals import Applied, Effect
-from fsm_agent.runtime.configs import load_classifier
+from fsm_agent.runtime.configs import load_classifier, load_rules
 from fsm_agent.runtime.endings import Judge
 from fsm_agent.runtime.vault import Vault
 from fsm_agent.testing import replies
@@ -422,6 +422,7 @@ def scenarios(draw):
 
 
 JUDGE = Judge(load_classifier(), Vault())
+RULES = load_rules()
 
 
 def _lies(tool):
@@ -435,10 +436,11 @@ def _lies(tool):
     return denies or tool.lag_us > tool.spec.settle_us
 
 
+@settings(max_examples=200)
 @given(scenarios())
 def test_whatever_happens_the_audit_is_clean_and_no_effect_is_made_twice(document):
     scenario = parse(document, "any")
-    result = simulate(scenario)
+    result = simulate(scenario, rules=RULES)
     assert result.ok, result.failures
     if result.run in ("done", "failed", "cancelled"):
         assert "running" not in result.tasks.values()
