@@ -1,7 +1,7 @@
 """Expectations: what counts as met, and how what was missed reads."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fsm_agent.testing.document import Node
@@ -108,6 +108,7 @@ ITEMS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(ITEMS, st.data())
 def test_every_subsequence_is_met_in_its_order(moves, data):
     kept = data.draw(st.lists(st.booleans(), min_size=len(moves), max_size=len(moves)))
@@ -116,6 +117,7 @@ def test_every_subsequence_is_met_in_its_order(moves, data):
     assert missed({"moves": [*wanted, ["run", "done"]]}, moves=moves) != []
 
 
+@settings(deadline=None)
 @given(ITEMS, ITEMS)
 def test_subsequence_and_a_slow_oracle_agree(wanted, moves):
     rest = iter(moves)
@@ -123,6 +125,7 @@ def test_subsequence_and_a_slow_oracle_agree(wanted, moves):
     assert (missed({"moves": [list(w) for w in wanted]}, moves=moves) == []) == oracle
 
 
+@settings(deadline=None)
 @given(ITEMS, st.tuples(st.sampled_from(["a", "b", "*"]), st.sampled_from(["running", "done", "*"])))
 def test_never_is_met_exactly_when_nothing_matches(moves, pattern):
     hit = any(matches(pattern, m) for m in moves)

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fsm_agent.core.errors import NotFoundError
@@ -143,6 +143,7 @@ def test_the_name_of_a_table_may_stand_alone():
         ("/planner", ["an object was found", "a list of answers"], {"planner": {}}),
         ("/inputs", ["a list was found"], {"inputs": []}),
         ("/name", ["the text is empty"], {"name": ""}),
+        ("/name", ["a number was found", "write a text"], {"name": 1}),
         ("/default_tool", ["'x' was found", "allowed: "], {"default_tool": "x"}),
         ("/tools/t", ["'effect' is missing"], {"tools": {"t": {}}}),
         (
@@ -250,6 +251,7 @@ def fault_of(**parts):
     return None
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from(["plan", "tools", "operator", "expect", "rules", "planner", "workers", "x"]), JSON
@@ -259,12 +261,14 @@ def test_any_document_is_read_or_refused_with_a_place(document):
     assert fault_of(**document) != "no place"
 
 
+@settings(deadline=None)
 @given(JSON)
 def test_any_tool_is_read_or_refused_with_a_place(document):
     pointer = fault_of(plan=PLAN, tools={"t": document})
     assert pointer is None or pointer.startswith("/tools/t")
 
 
+@settings(deadline=None)
 @given(st.lists(JSON, max_size=3) | JSON)
 def test_any_script_of_a_person_is_read_or_refused_with_a_place(document):
     pointer = fault_of(plan=PLAN, operator=document)

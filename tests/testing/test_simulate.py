@@ -6,13 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm_agent.core.errors import NotFoundError, PlanError
-from fsm_agent.core.events import to_body
+from fsm_agent.core.errors import NotFoundError, PlanError, StoreDeadError, UsageError
+from fsm_agent.core.events import Event, genesis, seal, to_body
 from fsm_agent.core.signals import Applied, Effect
 from fsm_agent.runtime.configs import load_classifier, load_rules
 from fsm_agent.runtime.endings import Judge
 from fsm_agent.runtime.vault import Vault
+from fsm_agent.stores.memory import MemoryStore
 from fsm_agent.testing import replies
+from fsm_agent.testing.clock import FakeClock
 from fsm_agent.testing.scenario import parse
 from fsm_agent.testing.simulate import simulate
 from fsm_agent.testing.volatile import VolatileStore
@@ -436,7 +438,7 @@ def _lies(tool):
     return denies or tool.lag_us > tool.spec.settle_us
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(scenarios())
 def test_whatever_happens_the_audit_is_clean_and_no_effect_is_made_twice(document):
     scenario = parse(document, "any")
@@ -452,3 +454,74 @@ def test_whatever_happens_the_audit_is_clean_and_no_effect_is_made_twice(documen
     for name, tool in scenario.tools.items():
         if not _lies(tool):
             assert result.effects[name] <= 1
+
+
+# ── the clock and the store of the kit ────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_fake_clock_moves_only_when_told_and_only_forward():
+    clock = FakeClock(1_000, seed=3)
+    assert (clock.now_us(), clock.elapsed_us) == (1_000, 0)
+    clock.advance(1.5)
+    clock.move_to(5)
+    assert (clock.now_us(), clock.elapsed_us) == (1_501_000, 1_500_000)
+    with pytest.raises(UsageError, match="time moves forward only"):
+        clock.advance(-1)
+
+
+def test_equal_seeds_give_equal_chance():
+    numbers = [[FakeClock(seed=seed).jitter() for _ in range(1)] for seed in (1, 1, 2)]
+    assert numbers[0] == numbers[1] != numbers[2]
+    assert all(0 <= n < 1 for row in numbers for n in row)
+
+
+def test_a_store_that_fails_ends_the_simulation_loudly():
+    class Full(VolatileStore):
+        def append(self, lease, expected, records, **rest):
+            if expected.seq:
+                raise StoreDeadError("store: the disk is full; make room")
+            return super().append(lease, expected, records, **rest)
+
+    with pytest.raises(StoreDeadError):
+        run([step("a")], {"t": write(confirm=True)}, {"at_s": 1, "do": {"approve": "a"}}, store=Full())
+    with pytest.raises(StoreDeadError):
+        run([step("a")], {"t": read()}, store=Full())
+
+
+def test_a_volatile_store_keeps_what_a_barrier_or_a_flush_made_durable():
+    store = VolatileStore()
+    lease = store.create("r", "o", now_us=1, ttl_us=1)
+    head = genesis("r")
+    for seq, barrier in [(1, True), (2, False), (3, False)]:
+        records, blobs = seal(head, [Event(seq, seq, "note_added", {"text": "t"})])
+        head = store.append(lease, head, records, blobs=blobs, barrier=barrier, state="running", now_us=seq)
+        if seq == 2:
+            store.flush()
+    store.crash()
+    assert [r.seq for r in store.read("r")] == [1, 2]
+    assert store.head("r").seq == 2
+    empty = VolatileStore()
+    empty.create("r", "o", now_us=1, ttl_us=1)
+    empty.crash()
+    assert empty.head("r") == genesis("r")
+
+
+def test_a_repetition_that_answers_too_late_to_be_a_probe_is_still_an_answer():
+    hangs = {"timeout": True, "commit": True}
+    late = {"timeout": True, "return": "late", "late_s": 1}
+    tools = {"t": {"effect": "idempotent", "timeout_s": 10, "settle_s": 5, "calls": [hangs, late]}}
+    result = run([step("a")], tools)
+    assert (result.run, result.calls, result.results) == ("done", {"t": 2}, {"a": "late"})
+    assert types(result).count("late_result") == 1
+
+
+def test_another_store_keeps_at_a_crash_whatever_it_has():
+    chain = [step("a"), step("b", "u", depends_on=["a"])]
+    tools = {"t": read({"return": 1}), "u": read({"crash": "before"}, {"return": 2})}
+    assert run(chain, tools, store=MemoryStore()).calls == {"t": 1, "u": 2}
+
+
+def test_a_new_plan_from_a_person_is_refused_for_now_and_said_so():
+    result = run([step("a")], {"t": read({"delay_s": 1})}, {"at_s": 0.5, "do": {"replan": {"steps": []}}})
+    assert result.run == "done"
+    assert "a run keeps the plan" in result.refused[0]

@@ -1,6 +1,6 @@
 """The simulated world: what a call will do, what the ledger holds, what a probe finds, how an error reads."""
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fsm_agent.core.inputs import Call, Probe, Usage
@@ -94,6 +94,7 @@ def test_reports_of_a_hanging_call_come_before_its_deadline():
     assert [h.at_us for h in w.call(call(), 0)] == [2 * S, 4 * S, 6 * S, 8 * S]
 
 
+@settings(deadline=None)
 @given(
     st.fixed_dictionaries(
         {},
