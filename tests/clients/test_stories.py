@@ -80,7 +80,7 @@ LOOPS = [
 FOLLOWERS = {
     "httpx": lambda url: callers.call_httpx(url, follow_redirects=True),
     "requests": callers.call_requests,
-    "urllib3": lambda url: callers.call_urllib3(url, retries=urllib3.Retry(3, redirect=3)),
+    "urllib3": lambda url: callers.call_urllib3(url, retries=urllib3.Retry(None, connect=0, redirect=1)),
     "aiohttp": callers.call_aiohttp,
     "openai": callers.call_openai,
     "anthropic": callers.call_anthropic,
