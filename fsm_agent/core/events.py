@@ -129,7 +129,7 @@ def from_body(body: bytes) -> Event:
         raw = orjson.loads(body)
         if raw["v"] != VERSION:
             raise CorruptError(f"event: version {raw['v']!r} was found; this program reads version {VERSION}")
-        return Event(
+        event = Event(
             raw["seq"],
             raw["at"],
             raw["type"],
@@ -139,10 +139,27 @@ def from_body(body: bytes) -> Event:
             raw.get("tx"),
             raw.get("actor"),
         )
+        if not _well_formed(event):
+            raise ValueError("a member of its envelope is of another type")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptError(
             f"event: the stored bytes are no event ({error}); nothing was read from them"
         ) from None
+    return event
+
+
+def _well_formed(event: Event) -> bool:
+    tx = event.tx
+    return (
+        type(event.seq) is int
+        and type(event.at) is int
+        and type(event.type) is str
+        and type(event.data) is dict
+        and (event.task is None or type(event.task) is str)
+        and (event.cause is None or type(event.cause) is int)
+        and (tx is None or (type(tx) is list and len(tx) == 2 and type(tx[0]) is int and type(tx[1]) is int))
+        and (event.actor is None or type(event.actor) is dict)
+    )
 
 
 def seal(head: Head, events: Iterable[Event]) -> tuple[list[Record], dict[str, bytes]]:
@@ -236,16 +253,29 @@ def hydrate(event: Event, blob: Callable[[str], bytes]) -> Event:
     Args:
         event: As read.
         blob: Returns the canonical bytes of a digest.
+
+    Raises:
+        CorruptError: The bytes are not those that the digest names.
     """
     data = event.data
     outcome = data.get("outcome")
     args = data.get("args")
     changed: dict[str, Any] = {}
     if isinstance(outcome, dict) and "value_digest" in outcome:
-        value = orjson.loads(blob(outcome["value_digest"]))
+        value = _fetched(blob, outcome["value_digest"])
         changed["outcome"] = {k: v for k, v in outcome.items() if k != "value_digest"} | {"value": value}
     if _is_marker(data.get("result")):
-        changed["result"] = orjson.loads(blob(data["result"]["$blob"]))
+        changed["result"] = _fetched(blob, data["result"]["$blob"])
     if isinstance(args, dict) and any(_is_marker(v) for v in args.values()):
-        changed["args"] = {k: orjson.loads(blob(v["$blob"])) if _is_marker(v) else v for k, v in args.items()}
+        changed["args"] = {k: _fetched(blob, v["$blob"]) if _is_marker(v) else v for k, v in args.items()}
     return event._replace(data={**data, **changed}) if changed else event
+
+
+def _fetched(blob: Callable[[str], bytes], name: Any) -> Any:
+    stored = blob(name) if type(name) is str else b""
+    try:
+        if canon.blob_digest(stored) != name:
+            raise ValueError("it is not what its digest says")
+        return orjson.loads(stored)
+    except ValueError as error:
+        raise CorruptError(f"large value {name}: {error}; the event that names it cannot be read") from None

@@ -111,13 +111,28 @@ def run_machine() -> Machine:
     return _build("run", RUN_EDGES)
 
 
+_MACHINE_HOOKS: Final = (
+    "prepare_event",
+    "before_state_change",
+    "after_state_change",
+    "finalize_event",
+    "on_exception",
+    "on_final",
+)
+
+
 def read_out(machine: Machine) -> Mapping[tuple[str, str], str]:
     """Return ``(state, trigger) → dest`` as *machine* has it.
 
     Raises:
         ValueError: Two edges share a source and a trigger, an edge leads to no state or to its own source, or
-            carries a callback; the library accepts all of these in silence.
+            an edge, a state or the machine carries a callback; the library accepts all of these in silence.
     """
+    if any(getattr(machine, hook) for hook in _MACHINE_HOOKS) or machine.ignore_invalid_triggers:
+        raise ValueError(f"machine {machine.name}: it carries callbacks or forgives illegal triggers")
+    for state in machine.states.values():
+        if state.on_enter or state.on_exit or state.ignore_invalid_triggers:
+            raise ValueError(f"machine {machine.name}: the state {state.name} carries callbacks")
     table: dict[tuple[str, str], str] = {}
     for trigger, event in machine.events.items():
         for source, found in event.transitions.items():

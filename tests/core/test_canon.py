@@ -1,0 +1,163 @@
+"""Canonical JSON: exact or refused, and the refusal says where."""
+
+import collections
+import enum
+import hashlib
+import json
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fsm_agent.core import canon
+from fsm_agent.core.errors import ValueRefusedError
+
+TEXT = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\x00"), max_size=20)
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(canon.MIN_INT, canon.MAX_INT)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def same(left, right):
+    """Equal in value and in type, zero's sign included."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(same(left[k], right[k]) for k in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return repr(left) == repr(right)
+
+
+@given(JSON)
+def test_whatever_is_accepted_is_read_back_as_it_was(value):
+    canon.check(value)
+    data = canon.encode(value)
+    assert same(canon.decode(data), value)
+    assert same(canon.loads(data), value)
+
+
+@given(st.dictionaries(TEXT, JSON, max_size=6), st.randoms())
+def test_the_bytes_do_not_depend_on_the_order_of_keys(value, chance):
+    items = list(value.items())
+    chance.shuffle(items)
+    assert canon.encode(dict(items)) == canon.encode(value)
+
+
+@given(JSON)
+def test_a_snapshot_is_a_private_copy(value):
+    holder = {"kept": [value]}
+    copy, data = canon.snapshot(holder)
+    assert same(copy, holder)
+    assert data == canon.encode(holder)
+    holder["kept"].append("changed later")
+    assert same(copy, {"kept": [value]})
+
+
+class Word(str):
+    """Text that is more than text."""
+
+    __slots__ = ()
+
+
+class Colour(enum.IntEnum):
+    """A number that is more than a number."""
+
+    RED = 1
+
+
+REFUSED = [
+    (float("nan"), "$", "nan", "null"),
+    ({"a": [1, float("inf")]}, "$.a[1]", "inf", "null"),
+    ([float("-inf")], "$[0]", "-inf", "null"),
+    (canon.MAX_INT + 1, "$", "64 bits", "string"),
+    (canon.MIN_INT - 1, "$", "64 bits", "string"),
+    ("a\x00b", "$", "NUL", "remove"),
+    ("a\udc80", "$", "surrogate", "decode"),
+    ({"\ud800": 1}, "$ (key)", "surrogate", "decode"),
+    ({1: "x"}, "$", "key of type int", "strings"),
+    ((1, 2), "$", "tuple", "list"),
+    ({"s": {1}}, "$.s", "set", "list"),
+    (collections.OrderedDict(a=1), "$", "OrderedDict", "plain dict"),
+    (Word("x"), "$", "Word", "plain str"),
+    (Colour.RED, "$", "Colour", "plain int"),
+    (Decimal("1.5"), "$", "Decimal", "only"),
+    (b"x", "$", "bytes", "only"),
+    ([object()], "$[0]", "object", "only"),
+]
+
+
+@pytest.mark.parametrize(("value", "path", "found", "advice"), REFUSED)
+def test_what_json_cannot_hold_is_refused_with_its_path_and_what_to_do(value, path, found, advice):
+    with pytest.raises(ValueRefusedError) as refused:
+        canon.check(value)
+    assert refused.value.path == path
+    assert found in str(refused.value)
+    assert advice in str(refused.value)
+    with pytest.raises(ValueRefusedError):
+        canon.snapshot(value)
+
+
+@pytest.mark.parametrize(
+    "value", [canon.MAX_INT, canon.MIN_INT, -0.0, 1e308, "", [], {}, None, True, "\ufffe", "😀"]
+)
+def test_values_at_the_edge_are_accepted(value):
+    canon.check(value)
+    assert same(canon.decode(canon.encode(value)), value)
+
+
+@pytest.mark.parametrize("wrap", [lambda v: [v], lambda v: {"k": v}])
+def test_nesting_ends_at_the_limit(wrap):
+    value = None
+    for _ in range(canon.MAX_DEPTH):
+        value = wrap(value)
+    canon.check(value)
+    with pytest.raises(ValueRefusedError, match="nested deeper"):
+        canon.check(wrap(value))
+
+
+def test_a_value_that_contains_itself_is_refused_with_a_short_path():
+    loop = {}
+    loop["again"] = [loop]
+    with pytest.raises(ValueRefusedError) as refused:
+        canon.check(loop)
+    assert len(refused.value.path) < 200
+    assert "…" in refused.value.path
+
+
+def test_digests_of_one_value_differ_by_domain_and_a_blob_is_named_by_plain_sha256():
+    data = canon.encode({"a": 1})
+    assert canon.digest("args", data) == canon.value_digest("args", {"a": 1})
+    assert canon.digest("args", data) != canon.digest("result", data)
+    assert canon.digest("args", data) == hashlib.sha256(b"fsm_agent/args/v1\x00" + data).hexdigest()
+    assert canon.blob_digest(data) == hashlib.sha256(data).hexdigest()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"a": 1, "a": 2}', "duplicate key 'a'"),
+        ('{"b": {"a": 1, "a": 1}}', "duplicate key 'a'"),
+        ("NaN", "NaN is no JSON number"),
+        ("[-Infinity]", "-Infinity"),
+        ("{", "Expecting"),
+        ("[" * 200_000, "nested too deeply"),
+        (b"\xff", "utf-8"),
+    ],
+)
+def test_text_from_outside_is_parsed_strictly(text, words):
+    with pytest.raises(ValueError, match=words):
+        canon.loads(text)
+
+
+@given(JSON)
+def test_strict_parsing_agrees_with_the_standard_parser_on_plain_text(value):
+    text = json.dumps(value)
+    assert same(canon.loads(text), json.loads(text))
