@@ -15,10 +15,13 @@ from fsm_agent.core.classify import Classifier
 from fsm_agent.core.errors import ConfigError, NotFoundError, RulesError
 from fsm_agent.core.rules import Finding, Table
 
-MAX_BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 19
 """Longest configuration file that is read, in bytes."""
+MAX_DOTS: Final = 20
+"""Most dots of a line outside texts and comments: the parser's work grows with the square of a dotted key."""
 
 _ROW: Final = re.compile(r"^\s*\[\[\s*row\s*\]\]")
+_TEXT: Final = re.compile(r""""[^"\n]*"|'[^'\n]*'""")
 _ID: Final = re.compile(r"""^\s*id\s*=\s*["']([^"']*)["']""")
 
 
@@ -147,6 +150,7 @@ def _parse(path: Path) -> tuple[Mapping[str, Any], dict[str, int]]:
                 f"configuration {path}: it is longer than {MAX_BYTES} bytes; split it or make it shorter"
             )
         text = data.decode()
+        _refuse_long_keys(path, text)
         return tomllib.loads(text), _lines(text)
     except OSError as error:
         raise ConfigError(
@@ -155,6 +159,14 @@ def _parse(path: Path) -> tuple[Mapping[str, Any], dict[str, int]]:
     except (ValueError, RecursionError) as error:
         found = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ConfigError(f"configuration {path}: it is no TOML: {found}") from error
+
+
+def _refuse_long_keys(path: Path, text: str) -> None:
+    for number, line in enumerate(_TEXT.sub("", text).splitlines(), 1):
+        if line.partition("#")[0].count(".") > MAX_DOTS:
+            raise ConfigError(
+                f"configuration {path}: line {number} has a key of too many parts; use sections"
+            )
 
 
 def _lines(text: str) -> dict[str, int]:
