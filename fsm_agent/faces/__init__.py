@@ -1,0 +1,1 @@
+"""The faces of the engine: the command line, and what people and programs are shown."""

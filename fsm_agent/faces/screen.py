@@ -1,0 +1,213 @@
+"""Where a command writes, and how: streams, format, colours, width, and the store that was named.
+
+stdout takes data, stderr takes progress, logs and errors. Whatever text comes from outside is made harmless before
+it reaches a terminal.
+"""
+
+import contextlib
+import os
+import shlex
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Self, TextIO
+
+import attrs
+
+DEFAULT_STORE: Final = ".fsm_agent/runs.db"
+"""Where runs are kept when nothing else is said, below the working directory."""
+PLAIN_WIDTH: Final = 80
+
+GLYPHS: Final[Mapping[str, tuple[str, str]]] = {
+    "pending": ("○", "."),
+    "running": ("▶", ">"),
+    "awaiting-confirmation": ("⏸", "="),
+    "unknown-result": ("?", "?"),
+    "done": ("✔", "+"),
+    "failed": ("✖", "x"),
+    "cancelled": ("⊘", "-"),
+}
+"""State → its sign, and the same for screens that have ASCII only."""
+
+_COLOURS: Final[Mapping[str, str]] = {
+    "running": "36",
+    "awaiting-confirmation": "33",
+    "unknown-result": "35",
+    "done": "32",
+    "failed": "31",
+    "cancelled": "2",
+}
+_ESCAPES: Final = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160))}
+_BIDI: Final = {c: f"\\u{c:04x}" for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+
+
+def safe(text: str) -> str:
+    """Return *text* on one line, with control characters spelled out, so that it cannot drive a terminal."""
+    return " ".join(text.split()).translate(_ESCAPES).translate(_BIDI)
+
+
+def short(text: str, width: int) -> str:
+    """Return *text* made safe, and cut to *width* characters."""
+    line = safe(text)
+    return line if len(line) <= width else line[: max(0, width - 3)] + "..."
+
+
+def wrapped(head: str, text: str, width: int) -> list[str]:
+    """Return *text* behind *head*, made safe, on as many lines of *width* characters as it takes."""
+    inner = " " * min(len(head), 8)
+    return textwrap.wrap(
+        safe(text), width, initial_indent=head, subsequent_indent=inner, break_on_hyphens=False
+    ) or [head.rstrip()]
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time for people, such as ``250 ms``, ``1.4 s``, ``3 min 20 s``, ``2 d 4 h``."""
+    if seconds < 1:
+        return f"{round(seconds * 1000)} ms"
+    if seconds < 60:
+        return f"{seconds:.1f}".rstrip("0").rstrip(".") + " s"
+    whole = round(seconds)
+    parts = ((whole // 86400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"), (whole % 60, "s"))
+    first = next(i for i, (n, _) in enumerate(parts) if n)
+    return " ".join(f"{n} {unit}" for n, unit in parts[first : first + 2] if n)
+
+
+@attrs.define(eq=False, kw_only=True)
+class Screen:
+    """What a command knows about whoever looks on.
+
+    Attributes:
+        out: For data.
+        err: For the rest.
+        form: ``plain``, ``json`` or ``jsonl``.
+        quiet: No progress, no hints.
+        verbose: How often ``-v`` was given.
+        colour: Whether data may be coloured.
+        unicode: Whether ``out`` takes more than ASCII.
+        width: Characters per line.
+        asks: Whether a person sits there who can be asked.
+        store: Where runs are kept.
+        named: Whether that place was named, by ``--store`` or the environment.
+        typed: What must be added to a command, so that it finds the same store.
+        run: The run that a command is about, once known; for what is said on an interruption.
+    """
+
+    out: TextIO
+    err: TextIO
+    form: str = "plain"
+    quiet: bool = False
+    verbose: int = 0
+    colour: bool = False
+    unicode: bool = True
+    width: int = PLAIN_WIDTH
+    asks: bool = False
+    store: str = DEFAULT_STORE
+    named: bool = False
+    typed: str = ""
+    run: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        store: str | None = None,
+        json: bool = False,
+        jsonl: bool = False,
+        quiet: bool = False,
+        verbose: int = 0,
+        no_color: bool = False,
+    ) -> Self:
+        """Return the screen of this process, from the options that every command takes."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, ValueError):
+                stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # only real streams can
+        named = store or os.environ.get("FSM_AGENT_STORE") or ""
+        form = "json" if json else "jsonl" if jsonl else "plain"
+        bare = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        seen = _is_terminal(sys.stdout)
+        return cls(
+            out=sys.stdout,
+            err=sys.stderr,
+            form=form,
+            quiet=bool(quiet),
+            verbose=int(verbose or 0),
+            colour=form == "plain" and seen and not bare,
+            unicode=_takes_unicode(sys.stdout),
+            width=max(40, min(shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns, 120))
+            if seen
+            else PLAIN_WIDTH,
+            asks=form == "plain" and not quiet and _is_terminal(sys.stdin) and _is_terminal(sys.stderr),
+            store=named or DEFAULT_STORE,
+            named=bool(named),
+            typed=f" --store {shlex.quote(store)}" if store else "",
+        )
+
+    @property
+    def progress_colours(self) -> bool:
+        """Whether progress on stderr may be coloured."""
+        return self.colour and _is_terminal(self.err)
+
+    def write(self, lines: Iterable[str]) -> None:
+        """Write lines of data."""
+        for line in lines:
+            self.out.write(line.rstrip() + "\n")
+        self.out.flush()
+
+    def write_bytes(self, data: bytes) -> None:
+        """Write data byte for byte, where the stream lets it."""
+        self.out.flush()
+        raw = getattr(self.out, "buffer", None)
+        if raw is None:
+            self.out.write(data.decode())
+        else:
+            raw.write(data)
+            raw.flush()
+
+    def hint(self, text: str) -> None:
+        """Write a line of progress or advice, unless the screen is to be quiet."""
+        if not self.quiet:
+            self.complain(text)
+
+    def complain(self, text: str) -> None:
+        """Write a line to stderr; nobody listening there is no error."""
+        with contextlib.suppress(OSError, ValueError):
+            self.err.write(text + "\n")
+            self.err.flush()
+
+    def glyph(self, state: str) -> str:
+        """Return the sign of *state*, coloured where that is wanted."""
+        sign = GLYPHS[state][0 if self.unicode else 1] if state in GLYPHS else " "
+        return self.paint(sign, state)
+
+    def paint(self, text: str, state: str) -> str:
+        """Return *text* in the colour of *state*."""
+        colour = _COLOURS.get(state) if self.colour else None
+        return text if colour is None else f"\x1b[{colour}m{text}\x1b[0m"
+
+    def command(self, line: str) -> str:
+        """Return a command as it must be typed here: with the store that was named on the command line."""
+        return line + self.typed
+
+
+def _is_terminal(stream: Any) -> bool:
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):
+        return False
+
+
+def _takes_unicode(stream: Any) -> bool:
+    try:
+        "○▶⏸✔✖⊘─│".encode(stream.encoding or "ascii")
+    except (AttributeError, LookupError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def hush() -> None:
+    """Nobody reads stdout any more: let what Python still wants to write there go nowhere."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

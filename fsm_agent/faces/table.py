@@ -1,0 +1,377 @@
+"""Every command is a row here, once; the command line, its help, and whatever else shows commands read it.
+
+To add a command, add a row and write its handler.
+"""
+
+from typing import Final
+
+from fsm_agent.faces.spec import Command, Param, arg, opt
+
+DRIVE, SPEAK, LOOK, FILES = "Drive a run", "Speak as a person", "Look", "Files and simulations"
+SECTIONS: Final = (DRIVE, SPEAK, LOOK, FILES)
+GROUPS: Final = {
+    "plan": "Check, show and draw plan files.",
+    "rules": "Check and show rule tables.",
+    "fsm": "Show the two state machines.",
+}
+"""First words of two-word commands."""
+GROUP_SECTIONS: Final = {"plan": FILES, "rules": FILES, "fsm": LOOK}
+
+_H = "fsm_agent.faces."
+_STATUS = "fsm_agent.runtime.status:Status"
+_RUN = arg("run", "id of the run", "RUN", kind="run")
+_TASK = arg("task", "id of the task", "TASK", kind="task")
+_BY = opt("--by", "who speaks; left out, the login name", "NAME")
+_NOTE = opt("--note", "words that are kept beside it", "TEXT", short="-m", default="")
+_TOOLS = opt("--tools", "the toolbox: MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE", "MOD:ATTR")
+_WORKERS = opt("--workers", "calls at once; 4 when left out", "N", kind="count", default=4)
+_OPERATOR = opt("--operator", "a scripted person who answers the run's questions", "FILE", kind="file")
+_PLAN = arg("plan", "a plan file, or a directory that holds plan.json", "PLAN|DIR", kind="file")
+_PLAN_FILE = arg("plan", "a plan file, or a directory that holds plan.json", "FILE", kind="file")
+_INPUT = opt(
+    "--input", "an input; V is JSON if it parses, else text", "K=V", kind="pairs", many=True, name="inputs"
+)
+_PARAM = opt("--param", "a threshold of the rule table", "K=V", kind="numbers", many=True, name="params")
+_RULES = opt("--rules", "a shipped rule table, or a .toml file", "NAME|FILE", kind="file")
+
+
+def _word(
+    name: str,
+    help: str,  # noqa: A002
+    *params: Param,
+    handler: str = "",
+    examples: tuple[str, ...] = (),
+) -> Command:
+    """Return the row of a command that hands a person's word to a run."""
+    return Command(
+        name,
+        SPEAK,
+        help,
+        (_RUN, *params, _BY),
+        f"{_H}words:{handler or name}",
+        "fsm_agent.faces.results:Said",
+        f"{_H}plain:said",
+        f"{_H}data:said",
+        examples=examples,
+    )
+
+
+COMMANDS: Final = (
+    Command(
+        "run",
+        DRIVE,
+        "Run a plan until it ends, or until only a person can move it on.",
+        (
+            _PLAN,
+            _TOOLS,
+            _RULES,
+            _PARAM,
+            _INPUT,
+            opt("--run-id", "id of the new run; left out, one is made", "ID"),
+            _OPERATOR,
+            _WORKERS,
+        ),
+        f"{_H}driving:run",
+        "fsm_agent.faces.results:Finished",
+        f"{_H}plain:finished",
+        f"{_H}data:finished",
+        about="A DIR holds plan.json, tools.py (attribute `tools`), and if wanted rules.toml and inputs.json. "
+        "On a terminal you are asked for approvals and answers; elsewhere nothing is ever asked.",
+        examples=(
+            "run examples/reimbursement",
+            "run plan.json --tools tools.py:tools --input week=2026-W46 --json",
+        ),
+    ),
+    Command(
+        "resume",
+        DRIVE,
+        "Take a run over, lift a pause or an abort, and go on.",
+        (_RUN, _TOOLS, _INPUT, _OPERATOR, _WORKERS, _BY),
+        f"{_H}driving:resume",
+        "fsm_agent.faces.results:Finished",
+        f"{_H}plain:finished",
+        f"{_H}data:finished",
+        about="The tools are found where `run` found them; --tools overrides. --input gives secrets again, "
+        "which the log does not hold.",
+        examples=("resume r-1f2e3d4c", "resume r-1f2e3d4c --tools tools.py:tools"),
+    ),
+    Command(
+        "wait",
+        DRIVE,
+        "Follow a run that another process drives, until it rests or ends.",
+        (
+            _RUN,
+            opt("--for", "the state to wait for, as state=S", "state=S", name="until"),
+            opt("--timeout", "give up after so many seconds (exit code 8)", "S", kind="seconds"),
+        ),
+        f"{_H}driving:wait",
+        "fsm_agent.faces.results:Finished",
+        f"{_H}plain:finished",
+        f"{_H}data:finished",
+        examples=("wait r-1f2e3d4c --for state=done --timeout 60",),
+    ),
+    _word(
+        "approve",
+        "Say yes to exactly the call that was shown.",
+        _TASK,
+        opt("--digest", "at least the first 8 digits of the request's digest", "HEX8", required=True),
+        _NOTE,
+        examples=("approve r-1f2e3d4c T6 --digest 9f3c71aa",),
+    ),
+    _word("reject", "Say no; the task is cancelled and the words are kept.", _TASK, _NOTE),
+    _word(
+        "edit",
+        "Change arguments of a call that waits; it is asked again.",
+        _TASK,
+        arg("args", "arguments; V is JSON if it parses, else text", "K=V", kind="pairs", many=True),
+        _NOTE,
+        examples=("edit r-1f2e3d4c T6 amount=300",),
+    ),
+    _word(
+        "answer",
+        "Answer a question: a step's result, or what to do after a failure.",
+        arg("task", "id of the task, or `run`", "TASK", kind="task"),
+        arg("value", "the answer as JSON", "JSON", kind="json"),
+        _NOTE,
+        examples=(
+            "answer r-1f2e3d4c T4 '{\"reimbursable\": true}'",
+            'answer r-1f2e3d4c T6 \'{"decide": "retry"}\'',
+        ),
+    ),
+    _word(
+        "reconcile",
+        "Say what became of an unknown result, or have it looked up.",
+        _TASK,
+        opt(
+            "--as",
+            "what is known: applied or absent",
+            "VERDICT",
+            kind="choice",
+            choices=("applied", "absent"),
+            name="verdict",
+        ),
+        opt("--evidence", "how you know, in words", "TEXT", default=""),
+        opt("--result", "the result, as JSON; with --as applied", "JSON", kind="json"),
+        examples=(
+            'reconcile r-1f2e3d4c T6 --as applied --evidence "seen in the portal" --result \'{"ticket_id": "R-5"}\'',
+        ),
+    ),
+    _word("retry", "Let a failed task try again.", _TASK, _NOTE),
+    _word(
+        "set",
+        "Change inputs, constraints.KEY or budgets.KEY of a run.",
+        arg("values", "what to set; V is JSON if it parses, else text", "K=V", kind="pairs", many=True),
+        handler="set_values",
+        examples=("set r-1f2e3d4c week=2026-W45 budgets.tool_calls=60",),
+    ),
+    _word("pause", "Start nothing more until `resume`.", _NOTE),
+    _word(
+        "cancel",
+        "Cancel a run once nothing is out.",
+        opt(
+            "--acknowledge",
+            "tasks whose unknown effect is accepted as unknown",
+            "TASK",
+            kind="task",
+            many=True,
+        ),
+        _NOTE,
+    ),
+    _word(
+        "note",
+        "Put words into a run's log.",
+        arg("text", "the words", "TEXT"),
+        opt("--task", "the task that they are about", "TASK", kind="task"),
+    ),
+    Command(
+        "status",
+        LOOK,
+        "Show how a run stands, what it waits for, and what to type next.",
+        (_RUN,),
+        f"{_H}reading:status",
+        _STATUS,
+        f"{_H}plain:status",
+        f"{_H}data:status",
+    ),
+    Command(
+        "events",
+        LOOK,
+        "List the events of a run, oldest first.",
+        (
+            _RUN,
+            opt("--since", "only those after this number", "N", kind="integer", default=0),
+            opt("--follow", "wait for more until the run ends", "", short="-f", kind="flag", default=False),
+        ),
+        f"{_H}reading:events",
+        "fsm_agent.faces.results:Line",
+        f"{_H}plain:event",
+        f"{_H}data:events",
+        line=f"{_H}data:event_line",
+        about="With --jsonl the lines are those of an exported log, byte for byte.",
+        examples=("events r-1f2e3d4c -f", "events r-1f2e3d4c --since 40 --jsonl"),
+    ),
+    Command(
+        "runs",
+        LOOK,
+        "List the runs of the store, oldest first.",
+        (
+            Param(
+                "what",
+                "list, which is also what happens without it",
+                "choice",
+                metavar="list",
+                choices=("list",),
+                default="list",
+            ),
+        ),
+        f"{_H}reading:runs",
+        "fsm_agent.faces.results:Runs",
+        f"{_H}plain:runs",
+        f"{_H}data:runs",
+    ),
+    Command(
+        "audit",
+        LOOK,
+        "Prove from the log alone that every event, move and decision was right.",
+        (
+            arg("log", "a log file, a run of the store, or a directory of logs", "LOG|RUN|DIR", kind="file"),
+            opt("--head", "a file of heads kept outside the log; shows a cut tail", "FILE", kind="file"),
+        ),
+        f"{_H}auditing:audit",
+        "fsm_agent.faces.results:Audits",
+        f"{_H}plain:audits",
+        f"{_H}data:audits",
+        about="A run of the store is compared with the heads that `run` keeps beside the store.",
+        examples=("audit r-1f2e3d4c", "audit run.jsonl --head heads.jsonl --json"),
+    ),
+    Command(
+        "export",
+        LOOK,
+        "Write a run's log as a file that anybody can verify.",
+        (
+            _RUN,
+            opt(
+                "--format", "the only one so far", "jsonl", kind="choice", choices=("jsonl",), default="jsonl"
+            ),
+            opt("--output", "the file; left out, standard output", "FILE", short="-o", kind="file"),
+        ),
+        f"{_H}reading:export",
+        "fsm_agent.faces.results:Exported",
+        f"{_H}plain:exported",
+        f"{_H}data:exported",
+        examples=("export r-1f2e3d4c -o run.jsonl",),
+    ),
+    Command(
+        "import",
+        LOOK,
+        "Take an exported log into the store.",
+        (arg("log", "the log file", "LOG", kind="file"),),
+        f"{_H}reading:take_in",
+        "fsm_agent.stores.transfer:Imported",
+        f"{_H}plain:imported",
+        f"{_H}data:imported",
+    ),
+    Command(
+        "fsm show",
+        LOOK,
+        "Show the state table of a task or of a run.",
+        (
+            Param(
+                "machine", "which one", "choice", metavar="task|run", required=True, choices=("task", "run")
+            ),
+            opt(
+                "--format",
+                "text, mermaid or dot",
+                "FORMAT",
+                kind="choice",
+                choices=("text", "mermaid", "dot"),
+                default="text",
+            ),
+        ),
+        f"{_H}drawings:fsm_show",
+        "fsm_agent.faces.drawings:Drawing",
+        f"{_H}drawings:plain",
+        f"{_H}drawings:data",
+    ),
+    Command(
+        "plan check",
+        FILES,
+        "Report every fault of a plan, and what deserves a look.",
+        (_PLAN_FILE, _TOOLS),
+        f"{_H}files:plan_check",
+        "fsm_agent.faces.files:Checked",
+        f"{_H}plainfiles:checked",
+        f"{_H}datafiles:checked",
+        examples=("plan check examples/reimbursement", "plan check plan.json --tools tools.py:tools"),
+    ),
+    Command(
+        "plan show",
+        FILES,
+        "Show a plan's steps as they will be run.",
+        (_PLAN_FILE,),
+        f"{_H}files:plan_show",
+        "fsm_agent.runtime.plans:Plan",
+        f"{_H}plainfiles:plan",
+        f"{_H}datafiles:plan",
+    ),
+    Command(
+        "plan graph",
+        FILES,
+        "Draw a plan's steps from left to right.",
+        (
+            _PLAN_FILE,
+            opt(
+                "--format",
+                "text, mermaid or dot",
+                "FORMAT",
+                kind="choice",
+                choices=("text", "mermaid", "dot"),
+                default="text",
+            ),
+        ),
+        f"{_H}drawings:plan_graph",
+        "fsm_agent.faces.drawings:Drawing",
+        f"{_H}drawings:plain",
+        f"{_H}drawings:data",
+    ),
+    Command(
+        "rules check",
+        FILES,
+        "Prove a rule table sound, or show where it is not.",
+        (arg("rules", "a shipped table, or a .toml file", "FILE", kind="file"), _PARAM),
+        f"{_H}files:rules_check",
+        "fsm_agent.core.analysis:Report",
+        f"{_H}plainfiles:rules_check",
+        f"{_H}datafiles:rules_check",
+    ),
+    Command(
+        "rules show",
+        FILES,
+        "Show a rule table, row by row.",
+        (arg("rules", "a shipped table, or a .toml file", "FILE", kind="file"), _PARAM),
+        f"{_H}files:rules_show",
+        "fsm_agent.core.rules:Table",
+        f"{_H}plainfiles:rules",
+        f"{_H}datafiles:rules",
+    ),
+    Command(
+        "simulate",
+        FILES,
+        "Run scenarios in a simulated world and compare with what they expect.",
+        (
+            arg(
+                "scenarios", "scenario files, or directories of them", "SCENARIO|DIR", kind="file", many=True
+            ),
+            _RULES,
+            opt("--seed", "of chance; equal seeds give equal runs", "N", kind="integer", default=0),
+        ),
+        f"{_H}files:simulations",
+        "fsm_agent.faces.files:Simulated",
+        f"{_H}plainfiles:simulated",
+        f"{_H}datafiles:simulated",
+    ),
+)
+
+
+BY_NAME: Final = {command.name: command for command in COMMANDS}
+"""Name → row."""
