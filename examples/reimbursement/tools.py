@@ -166,7 +166,10 @@ def confirm_claim(employee: str, amount: float, reason: str) -> dict[str, Any]:
     return {"confirmed_amount": amount, "confirmed_reason": reason, "by": employee}
 
 
-@tools.write(timeout_s=1, settle_s=0.5, requires=["query_tickets", "confirm_claim"])
+SETTLE_S = float(os.environ.get("TICKETS_SETTLE_S", "0.5"))
+
+
+@tools.write(timeout_s=1, settle_s=SETTLE_S, requires=["query_tickets", "confirm_claim"])
 def create_reimbursement_ticket(
     employee: str, amount: float, reason: str, since: str, until: str, *, ctx: CallContext
 ) -> dict[str, Any]:
