@@ -1,34 +1,41 @@
 """Runs an AI agent's plan as explicit finite state machines.
 
 No effect twice, none forgotten; every decision explains itself. The names below are the public ones; each is loaded
-when it is first used.
+when it is first used. Their types stand in ``__init__.pyi``, which has the same names.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from fsm_agent.core.decide import apply, commands, decide
-    from fsm_agent.core.errors import FsmAgentError, IllegalTransitionError, PlanError, RefusedError
-    from fsm_agent.core.machine import run_machine, task_machine
-    from fsm_agent.runtime.context import CallContext, Reconciled, ToolError
-    from fsm_agent.runtime.controller import RunController
-    from fsm_agent.runtime.logs import audit, replay
-    from fsm_agent.runtime.plans import Plan
-    from fsm_agent.runtime.toolbox import Toolbox
-    from fsm_agent.version import VERSION as __version__  # noqa: N811 - the customary name
-
-_HOME = {
+_HOME: Final = {
     "CallContext": "runtime.context",
+    "ConfigError": "core.errors",
+    "ConflictError": "core.errors",
+    "CorruptError": "core.errors",
+    "Env": "core.inputs",
+    "ExpressionError": "core.errors",
+    "Fault": "core.errors",
+    "FencedError": "core.errors",
     "FsmAgentError": "core.errors",
     "IllegalTransitionError": "core.errors",
+    "NotFoundError": "core.errors",
+    "OwnedError": "core.errors",
     "Plan": "runtime.plans",
     "PlanError": "core.errors",
     "Reconciled": "runtime.context",
     "RefusedError": "core.errors",
+    "RulesError": "core.errors",
     "RunController": "runtime.controller",
+    "Status": "runtime.status",
+    "StoreDeadError": "core.errors",
+    "StoreError": "core.errors",
+    "StoreUnusableError": "core.errors",
     "ToolError": "runtime.context",
     "Toolbox": "runtime.toolbox",
+    "ToolboxError": "core.errors",
+    "UnresolvedReferenceError": "core.errors",
+    "UsageError": "core.errors",
+    "ValueRefusedError": "core.errors",
     "apply": "core.decide",
     "audit": "runtime.logs",
     "commands": "core.decide",
@@ -37,18 +44,37 @@ _HOME = {
     "run_machine": "core.machine",
     "task_machine": "core.machine",
 }
+"""Public name → the module that has it."""
 
 __all__ = [
     "CallContext",
+    "ConfigError",
+    "ConflictError",
+    "CorruptError",
+    "Env",
+    "ExpressionError",
+    "Fault",
+    "FencedError",
     "FsmAgentError",
     "IllegalTransitionError",
+    "NotFoundError",
+    "OwnedError",
     "Plan",
     "PlanError",
     "Reconciled",
     "RefusedError",
+    "RulesError",
     "RunController",
+    "Status",
+    "StoreDeadError",
+    "StoreError",
+    "StoreUnusableError",
     "ToolError",
     "Toolbox",
+    "ToolboxError",
+    "UnresolvedReferenceError",
+    "UsageError",
+    "ValueRefusedError",
     "__version__",
     "apply",
     "audit",

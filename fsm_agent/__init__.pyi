@@ -1,0 +1,71 @@
+from fsm_agent.core.decide import apply, commands, decide
+from fsm_agent.core.errors import (
+    ConfigError,
+    ConflictError,
+    CorruptError,
+    ExpressionError,
+    Fault,
+    FencedError,
+    FsmAgentError,
+    IllegalTransitionError,
+    NotFoundError,
+    OwnedError,
+    PlanError,
+    RefusedError,
+    RulesError,
+    StoreDeadError,
+    StoreError,
+    StoreUnusableError,
+    ToolboxError,
+    UnresolvedReferenceError,
+    UsageError,
+    ValueRefusedError,
+)
+from fsm_agent.core.inputs import Env
+from fsm_agent.core.machine import run_machine, task_machine
+from fsm_agent.runtime.context import CallContext, Reconciled, ToolError
+from fsm_agent.runtime.controller import RunController
+from fsm_agent.runtime.logs import audit, replay
+from fsm_agent.runtime.plans import Plan
+from fsm_agent.runtime.status import Status
+from fsm_agent.runtime.toolbox import Toolbox
+from fsm_agent.version import VERSION as __version__  # noqa: N811 - the customary name
+
+__all__ = [
+    "CallContext",
+    "ConfigError",
+    "ConflictError",
+    "CorruptError",
+    "Env",
+    "ExpressionError",
+    "Fault",
+    "FencedError",
+    "FsmAgentError",
+    "IllegalTransitionError",
+    "NotFoundError",
+    "OwnedError",
+    "Plan",
+    "PlanError",
+    "Reconciled",
+    "RefusedError",
+    "RulesError",
+    "RunController",
+    "Status",
+    "StoreDeadError",
+    "StoreError",
+    "StoreUnusableError",
+    "ToolError",
+    "Toolbox",
+    "ToolboxError",
+    "UnresolvedReferenceError",
+    "UsageError",
+    "ValueRefusedError",
+    "__version__",
+    "apply",
+    "audit",
+    "commands",
+    "decide",
+    "replay",
+    "run_machine",
+    "task_machine",
+]
