@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from fsm_agent.core import canon
+from fsm_agent.core.derived import failure
 from fsm_agent.core.door import approval_digest
 from fsm_agent.core.errors import FsmAgentError
 from fsm_agent.core.events import TYPES, Event, Head, Record, chain, from_body, genesis, hydrate, to_body
@@ -324,10 +325,11 @@ class _Auditor:
         if owed is None:
             return
         signal = event.data["signal"]
-        repeated = signal == "repeated_error" and task.trouble is not None and task.trouble.streak >= 2
+        right = failure(self.run, task, Signal(owed[0]))[0].value
         settled = signal in ("reconciled_applied", "success")
-        if signal != owed[0] and not repeated and not settled:
-            self.find("signal", f"event {owed[1]} signals {owed[0]}, but the decision is about {signal}")
+        if signal != right and not settled:
+            words = f"event {owed[1]} signals {owed[0]}, which makes {right} here"
+            self.find("signal", f"{words}, but the decision is about {signal}")
 
     def _debts(self) -> None:
         for name, (signal, seq) in self.owed.items():

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from typing import Any
 
-from fsm_agent.core import budget, canon
+from fsm_agent.core import breaker, budget, canon, derived
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.fingerprint import fingerprint
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.policy import fire
-from fsm_agent.core.signals import REPEATABLE, Signal
+from fsm_agent.core.signals import Signal
 from fsm_agent.core.state import RUN, Run, Task
 from fsm_agent.core.tools import ToolSpec, argument_faults
 from fsm_agent.core.turn import Turn
@@ -192,12 +192,10 @@ def refuse(turn: Turn, task: Task, signal: Signal, why: str) -> None:
 def fire_failed(
     turn: Turn, task: Task, signal: Signal, *, because: str, retry_after_us: int | None = None
 ) -> None:
-    """Fire the table for a failed task, as ``repeated_error`` where the same failure came too often."""
-    threshold = int(turn.run.rules.params.get("repeat_threshold", 2))
-    trouble = task.trouble
-    if signal in REPEATABLE and trouble is not None and trouble.fingerprint and trouble.streak >= threshold:
-        because = f"{signal.value} for the {trouble.streak}. time in a row (threshold {threshold}): {because}"
-        signal = Signal.REPEATED_ERROR
+    """Fire the table for a failed task, as what follows from its failures so far (:mod:`fsm_agent.core.derived`)."""
+    signal, instead = derived.failure(turn.run, task, signal)
+    if instead:
+        because = f"{instead}: {because}"
     fire(turn, task, signal, because=because, retry_after_us=retry_after_us)
 
 
@@ -247,6 +245,10 @@ def _call(turn: Turn, task: Task, spec: ToolSpec, args: dict[str, Any]) -> bool:
             Signal.PRECONDITION_VIOLATED,
             "an effect under this key was or may have been applied already",
         )
+        return True
+    blocked = breaker.refusal(run.breaker_of(spec.name), spec.name, turn.now) if run.breakers else ""
+    if blocked:
+        refuse(turn, task, Signal.BLOCKED_DEPENDENCY, blocked)
         return True
     if base and approval is None:
         ask_approval(turn, task, spec, args, base)

@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core import planning, rules
+from fsm_agent.core import planning, rules, tally
 from fsm_agent.core.events import Event
-from fsm_agent.core.inputs import Usage
+from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plan import Plan
+from fsm_agent.core.signals import REPEATABLE
 from fsm_agent.core.state import RUN, Armed, Question, Run, Task, Trouble
 from fsm_agent.core.tools import ToolSpec
 
@@ -208,14 +209,15 @@ def _start(run: Run, task: Task, event: Event) -> None:
     if trouble is not None:
         if task.attempt and task.args_digest:
             trouble.past[task.attempt] = task.args_digest
-        if data["args_digest"] != task.args_digest:  # another strategy: its failures are not this one's
-            trouble.streak, trouble.fingerprint = 0, ""
-        trouble.stall, trouble.late = 0, None
+        if task.attempt and data["args_digest"] != task.args_digest:
+            tally.new_strategy(run, trouble)
+        trouble.late = None
     task.attempt = data["attempt"]
     task.tool, task.effect = data["tool"], data["effect"]
     task.args, task.args_digest, task.key = data["args"], data["args_digest"], data["key"]
     task.deadline_at = data["deadline_at"]
-    task.armed, task.not_before, task.reason = None, 0, ""
+    task.armed, task.not_before, task.reason, task.used = None, 0, "", NO_USAGE
+    tally.call_started(run, task, data["tool"], event.at)
     if task.effect == "read":
         task.applied = "no"
     else:
@@ -235,7 +237,8 @@ def _start(run: Run, task: Task, event: Event) -> None:
 def _ended(run: Run, task: Task, event: Event) -> None:
     """A running call's outcome is known, or known to be unknown."""
     run.drop(run.running, task.id)
-    outcome = event.data.get("outcome", {})
+    outcome = event.data["outcome"]
+    tally.call_ended(run, task, outcome, event.at)
     if task.reserved is not None:
         run.account.reserved_tokens -= task.reserved.tokens
         run.account.reserved_cost_micros -= task.reserved.cost_micros
@@ -283,6 +286,8 @@ def _keep_result(run: Run, task: Task, value: Any, result_digest: str) -> None:
 def _fail(run: Run, task: Task, event: Event) -> None:
     _ended(run, task, event)
     _note_failure(task, event.data["outcome"].get("error") or {}, event.data.get("reason", ""))
+    if task.effect == "read" and event.data.get("signal") in REPEATABLE:
+        tally.follow(run, task, event)
 
 
 def _note_failure(task: Task, error: dict[str, Any], reason: str) -> None:
@@ -302,7 +307,8 @@ def _lose(run: Run, task: Task, event: Event) -> None:
 
 def _refuse(run: Run, task: Task, event: Event) -> None:
     del run
-    task.armed = None
+    if event.data.get("signal") != "blocked_dependency":  # an approval waits for the tool along with the call
+        task.armed = None
     _note_failure(task, event.data.get("error") or {}, event.data["reason"])
 
 
@@ -343,10 +349,11 @@ def _rearm(run: Run, task: Task, at: int) -> None:
 
 
 def _retry(run: Run, task: Task, event: Event) -> None:
-    del run
     task.not_before = event.at + event.data["delay_ms"] * 1000
     if event.data.get("series"):
         _new_series(task)
+        if event.actor is not None and event.actor["kind"] == "human":
+            run.drop(run.trails, task.args_digest)  # who lets it try again has a reason to expect another answer
 
 
 def _new_series(task: Task) -> None:
@@ -375,6 +382,7 @@ def _cancel(run: Run, task: Task, event: Event) -> None:
             run.account.reserved_tokens -= task.reserved.tokens
             run.account.reserved_cost_micros -= task.reserved.cost_micros
             task.reserved = None
+        tally.call_left(run, task)
     task.armed, task.not_before = None, 0
     task.reason, task.reason_code = event.data["reason"], event.data["code"]
 
@@ -413,6 +421,8 @@ def _decided(run: Run, event: Event) -> None:
         trouble = trouble_of(task)
         trouble.seen[data["signal"]] = trouble.seen.get(data["signal"], 0) + 1
         trouble.signal = data["signal"]
+    else:
+        run.put(run.seen, data["signal"], run.seen.get(data["signal"], 0) + 1)
     if spending is not None:
         if spending.spend is not None:
             _counter(run, task, spending.spend, 1)
@@ -424,6 +434,8 @@ def _decided(run: Run, event: Event) -> None:
         run.account.band = data["signal"].removeprefix("budget_")
     elif data["signal"] == "constraint_violated":
         run.broken |= frozenset(data.get("constraints", ()))
+    elif data["signal"] == "inefficient" and "tool" in data:
+        run.put(run.inefficient, data["tool"], None)
 
 
 def _counter(run: Run, task: Task | None, name: str, by: int) -> None:
@@ -512,7 +524,12 @@ def _progressed(run: Run, event: Event) -> None:
     trouble = trouble_of(task)
     trouble.stall = 0 if event.data["advanced"] else trouble.stall + 1
     if "usage" in event.data:
-        _spend(run, event.data["usage"])
+        usage = event.data["usage"]
+        _spend(run, usage)
+        task.used = Usage(
+            tokens=task.used.tokens + usage["tokens"],
+            cost_micros=task.used.cost_micros + usage["cost_micros"],
+        )
 
 
 def _late_result(run: Run, event: Event) -> None:

@@ -7,7 +7,7 @@ result, whatever its error was called; only evidence leads out of there.
 from collections.abc import Mapping
 from typing import Any
 
-from fsm_agent.core import canon
+from fsm_agent.core import canon, derived
 from fsm_agent.core.door import fire_failed, scope_of
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.fingerprint import fingerprint
@@ -54,6 +54,8 @@ def ended(turn: Turn, task: Task, outcome: Outcome) -> None:
             digest = canon.value_digest("result", outcome.value)
             turn.move(task, "succeed", {"outcome": data, "result_digest": digest}, applied="yes")
             fire(turn, task, Signal.SUCCESS)
+            if task.step.estimate is not None:
+                _weigh_cost(turn, task, outcome)
             return
         data["applied"] = Applied.YES.value
         data["error"] = _error(task, signal, words)
@@ -70,6 +72,17 @@ def ended(turn: Turn, task: Task, outcome: Outcome) -> None:
     turn.move(task, "fail", {"outcome": data, "signal": signal.value, "reason": words}, applied=applied)
     if not _weigh_late(turn, task):
         fire_failed(turn, task, signal, because=words, retry_after_us=outcome.retry_after_us)
+
+
+def _weigh_cost(turn: Turn, task: Task, outcome: Outcome) -> None:
+    """Fire for the run where a done task shows that steps like it are far dearer than planned."""
+    used = Usage(
+        tokens=task.used.tokens + outcome.usage.tokens,
+        cost_micros=task.used.cost_micros + outcome.usage.cost_micros,
+    )
+    words = derived.inefficiency(turn.run, task, used, outcome.duration_us)
+    if words and turn.run.wish == "none":
+        fire(turn, None, Signal.INEFFICIENT, because=words, extra={"tool": task.tool, "dear": task.id})
 
 
 def _weigh_late(turn: Turn, task: Task) -> bool:
@@ -252,7 +265,7 @@ def progressed(turn: Turn, given: Progressed) -> None:
     if given.usage != NO_USAGE:
         data["usage"] = usage_data(given.usage)
     turn.emit("progressed", data, task.id, TOOL)
-    threshold = int(turn.run.rules.params.get("stall_threshold", 5))
+    threshold = int(turn.run.rules.params["stall_threshold"])
     if task.effect == "read" and task.trouble is not None and task.trouble.stall >= threshold:
         words = f"{task.trouble.stall} reports in a row without progress (threshold {threshold})"
         outcome = Outcome(

@@ -7,12 +7,12 @@ is an event with the row, the facts it saw and a reason, whatever it leads to.
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from fsm_agent.core import budget, canon, laws, rules
+from fsm_agent.core import breaker, budget, canon, derived, laws, rules
 from fsm_agent.core.machine import WRITES, TaskState
 from fsm_agent.core.plan import SIGNAL_ANY, OnFailure
 from fsm_agent.core.rules import Row
 from fsm_agent.core.signals import DOMAIN, LEGAL_DECISIONS, Decision, Signal
-from fsm_agent.core.state import RUN, Run, Task
+from fsm_agent.core.state import RUN, Run, Task, Trouble
 from fsm_agent.core.turn import Turn
 
 Facts = dict[str, str | int]
@@ -37,7 +37,9 @@ def facts_of(run: Run, task: Task | None, signal: str) -> Facts:
     facts["consecutive_replans"] = _capped("consecutive_replans", run.replans_in_a_row)
     facts["wish"] = run.wish
     if task is None:
+        facts["signal_count"] = _capped("signal_count", 1 + run.seen.get(signal, 0))
         return facts
+    facts["breaker"] = breaker.state(run.breaker_of(run.tool_of(task.step)), run.at)
     spec = run.spec_of(task)
     facts["effect"] = spec.effect.value if spec is not None else task.effect
     facts["applied"] = task.applied if task.effect != "read" else "no"
@@ -48,8 +50,13 @@ def facts_of(run: Run, task: Task | None, signal: str) -> Facts:
     facts["signal_count"] = _capped("signal_count", 1 + (trouble.seen.get(signal, 0) if trouble else 0))
     if trouble is not None:
         facts["repeat_streak"] = _capped("repeat_streak", trouble.streak)
-        facts["stall_steps"] = _capped("stall_steps", trouble.stall)
+        facts["stall_steps"] = _capped("stall_steps", _stall(run, task, trouble, signal))
     return facts
+
+
+def _stall(run: Run, task: Task, trouble: Trouble, signal: str) -> int:
+    same = derived.same_answers(run, task) if signal == Signal.PROGRESS_STALL.value else 0
+    return max(trouble.stall, same)
 
 
 def _capped(name: str, value: int) -> int:
@@ -108,7 +115,9 @@ def rule_on(run: Run, task: Task | None, signal: Signal) -> Ruling:
     facts = facts_of(run, task, signal)
     own = own_row(task, state, signal, facts)
     if own is not None:
-        return Ruling(shown(facts, table.initial), own[0], own[1].decide, own[1].say or "the plan says so", None)
+        return Ruling(
+            shown(facts, table.initial), own[0], own[1].decide, own[1].say or "the plan says so", None
+        )
     row = table.match(machine, state, signal, facts)
     return Ruling(shown(facts, table.initial), row.id, row.decide, table.reason(row, signal, facts), row)
 
@@ -185,6 +194,7 @@ def own_row(task: Task | None, state: str, signal: Signal, facts: Facts) -> tupl
 def _retry_delay(turn: Turn, task: Task, row: Row | None, retry_after_us: int | None) -> int:
     run = turn.run
     spent = task.trouble.spent.get("retries_left", 0) if task.trouble is not None else 0
+    open_us = round(run.rules.params["breaker_open_s"] * 1_000_000)
     delay = run.rules.delays.get(row.delay) if row is not None and row.delay is not None else None
     return rules.delay_us(
         delay,
@@ -192,7 +202,7 @@ def _retry_delay(turn: Turn, task: Task, row: Row | None, retry_after_us: int | 
         jitter=turn.env.jitter,
         retry_after_us=retry_after_us,
         settle_us=settle_us(run, task),
-        breaker_us=int(float(run.rules.params.get("breaker_open_s", 30)) * 1_000_000),
+        breaker_us=breaker.wait_us(run.breaker_of(run.tool_of(task.step)), turn.now, open_us),
     )
 
 

@@ -11,10 +11,12 @@ from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core.inputs import Usage
+from fsm_agent.core.breaker import CLOSED, Breaker
+from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.plan import Plan, Step
 from fsm_agent.core.rules import Table
+from fsm_agent.core.stall import Trail
 from fsm_agent.core.tools import ToolSpec
 
 RUN: Final = "run"
@@ -81,8 +83,9 @@ class Armed:
 class Trouble:
     """What a task remembers of its failures; most tasks never get one.
 
-    ``spent`` counts by counter name in the present attempt series, ``seen`` by signal; ``streak`` is how often
-    ``fingerprint`` came in a row on the present strategy (tool and arguments). ``past`` holds the arguments' digest
+    ``spent`` counts by counter name in the present attempt series or strategy, ``seen`` by signal; ``streak`` is how
+    often ``fingerprint`` came in a row, ``stall`` how many reports brought nothing, on the present strategy (tool and
+    arguments). ``past`` holds the arguments' digest
     of earlier attempts; ``late`` a value that an earlier attempt with the present arguments returned while a later
     one runs: (seq, value).
     """
@@ -144,6 +147,7 @@ class Task:
         armed: The approval that the next start consumes.
         trouble: Failures, if there were any.
         reserved: What the running call has reserved.
+        used: What the present attempt has reported to have used, before it ends.
         moved: Seq of the last event that moved it.
     """
 
@@ -172,6 +176,7 @@ class Task:
     armed: Armed | None = None
     trouble: Trouble | None = None
     reserved: Usage | None = None
+    used: Usage = NO_USAGE
     moved: int = 0
 
     @property
@@ -271,6 +276,10 @@ class Run:
         paused: A pause has fired and waits for an explicit resume.
         keys: Idempotency key → what is proved about the effect, for writes.
         spent: Run-scope counters by name.
+        seen: How often each signal of the run as a whole fired.
+        breakers: Circuit breakers by tool, of those that are not closed without a failure.
+        trails: What reads that failed answered, by the digest of tool and arguments.
+        inefficient: Tools that were found to cost far more than estimated.
         replans_in_a_row: Replans since a step was last newly done.
         constraint_values: Effective ``value`` of each constraint.
         broken: Keys of the constraints found broken and not yet answered.
@@ -309,6 +318,10 @@ class Run:
     paused: bool = False
     keys: dict[str, str] = attrs.field(factory=dict)
     spent: dict[str, int] = attrs.field(factory=dict)
+    seen: dict[str, int] = attrs.field(factory=dict)
+    breakers: dict[str, Breaker] = attrs.field(factory=dict)
+    trails: dict[str, Trail] = attrs.field(factory=dict)
+    inefficient: dict[str, None] = attrs.field(factory=dict)
     replans_in_a_row: int = 0
     constraint_values: dict[str, Any] = attrs.field(factory=dict)
     broken: frozenset[str] = frozenset()
@@ -331,6 +344,10 @@ class Run:
         """The table; every run that has begun has one."""
         assert self.table is not None, "the run has not begun"
         return self.table
+
+    def breaker_of(self, tool: str | None) -> Breaker:
+        """Return the circuit breaker of a tool; one of a tool that nobody called, or of a person, is closed."""
+        return self.breakers.get(tool, CLOSED) if tool is not None else CLOSED
 
     def put(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
         """Set a key of one of this run's dicts, so that a tentative turn can be undone."""
