@@ -50,11 +50,8 @@ class Services:
             "--address",
             str(address),
         ]
-        self.started.append(
-            subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, start_new_session=True
-            )
-        )
+        silent = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        self.started.append(subprocess.Popen(command, **silent, start_new_session=True))
         patience = time.monotonic() + 10
         while not self.alive(name):
             if time.monotonic() > patience or self.started[-1].poll() is not None:

@@ -76,7 +76,7 @@ def killed_when(desk, state):
         if event.get("task") == "T6" and event.get("dest") == state:
             break
     process.kill()
-    process.communicate()
+    process.communicate(timeout=30)
 
 
 @pytest.fixture
