@@ -44,8 +44,8 @@ from fsm_agent.core.inputs import (
     Usage,
 )
 from fsm_agent.core.machine import FINAL_RUN_STATES, MACHINES_DIGEST, TaskState
-from fsm_agent.core.outcomes import ended, probed, progressed, returned
-from fsm_agent.core.policy import fire, has_probe, settle_us
+from fsm_agent.core.outcomes import ended, inconclusive, probed, progressed, returned
+from fsm_agent.core.policy import has_probe
 from fsm_agent.core.signals import Applied, Signal
 from fsm_agent.core.state import Run, Task
 from fsm_agent.core.turn import Turn
@@ -172,20 +172,16 @@ def _create(turn: Turn, given: Create) -> None:
 
 
 def _take_over(turn: Turn, given: TakeOver) -> None:
-    """A new owner: reads found running restart, writes become unknown results, lost probes are asked again."""
+    """A new owner: reads found running restart, writes become unknown results, lost probes said nothing.
+
+    A lost probe counts like one that answered nothing: what kills its process each time comes to an end.
+    """
     run = turn.run
     data: dict[str, Any] = {"epoch": given.epoch, "owner": given.owner}
     if given.tools is not None:
         specs = [t.to_data() for t in given.tools]
         if specs != [t.to_data() for t in run.tools.values()] or given.default_tool != run.default_tool:
             data.update(tools=specs, default_tool=given.default_tool, has_planner=given.has_planner)
-    again = {
-        t.id: max(turn.now + 1, t.deadline_at + settle_us(run, t))
-        for t in run.tasks.values()
-        if t.state is TaskState.UNKNOWN and t.probing
-    }
-    if again:
-        data["probe_again"] = again
     event = turn.emit("owner_changed", data, None, {"kind": "recovery", "id": given.owner})
     for name in list(run.running):
         task = run.tasks[name]
@@ -197,6 +193,10 @@ def _take_over(turn: Turn, given: TakeOver) -> None:
             task,
             Outcome(kind="lost", signal=Signal.INTERRUPTED, applied=applied, error={"message": words}),
         )
+    for task in [t for t in run.tasks.values() if t.probing] if run.probing else ():
+        turn.cause = event.seq
+        words = f"the owner of the run changed while {task.tool} was looked up; nobody here heard the answer"
+        inconclusive(turn, task, words, by="recovery")
 
 
 def _tick(turn: Turn) -> None:
@@ -244,10 +244,7 @@ def _send_probe(turn: Turn, task: Task) -> None:
     if not why and spec is not None and not spec.reconcile and run.wish != "none":
         why = f"the run is asked to {run.wish}, so the call is not repeated"
     if why:
-        words = f"no probe was sent: {why}"
-        data = {"verdict": "inconclusive", "evidence": words, "by": "door", "attempt": task.attempt}
-        turn.emit("reconciled", data, task.id)
-        fire(turn, task, Signal.RECONCILE_INCONCLUSIVE, because=words)
+        inconclusive(turn, task, f"no probe was sent: {why}", by="door")
         return
     assert spec is not None, "checked above"
     turn.emit(

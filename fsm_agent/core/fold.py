@@ -65,11 +65,6 @@ def _declare_tools(run: Run, data: dict[str, Any]) -> None:
 
 def _owner_changed(run: Run, event: Event) -> None:
     run.epoch = event.data["epoch"]
-    for name, at in event.data.get("probe_again", {}).items():
-        task = run.tasks[name]
-        run.touch(task)
-        _unprobe(run, task)
-        _rearm(run, task, at)
     if "tools" in event.data:
         _declare_tools(run, event.data)
 

@@ -225,6 +225,13 @@ def weigh(turn: Turn, task: Task, verdict: str, result: Any, evidence: Mapping[s
         fire(turn, task, Signal.RECONCILE_INCONCLUSIVE, because=str(evidence.get("words", "")))
 
 
+def inconclusive(turn: Turn, task: Task, words: str, *, by: str) -> None:
+    """Record that a probe found out nothing, although no probe says so, and fire for it."""
+    data = {"verdict": "inconclusive", "evidence": words, "by": by, "attempt": task.attempt}
+    turn.emit("reconciled", data, task.id)
+    fire(turn, task, Signal.RECONCILE_INCONCLUSIVE, because=words)
+
+
 def _late(turn: Turn, task: Task, attempt: int, outcome: Outcome) -> None:
     """Record a reply that nobody waited for any more, and use it where it is evidence about the present arguments."""
     if attempt < 1 or attempt > task.attempt:

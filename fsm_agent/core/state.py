@@ -243,6 +243,7 @@ class Journal:
         """Remember the scalars of *run*."""
         self.tasks: dict[str, Task] = {}
         self.puts: list[tuple[dict[Any, Any], Any, Any]] = []
+        self.orders: dict[int, tuple[dict[Any, Any], tuple[Any, ...]]] = {}
         self.scalars = {name: getattr(run, name) for name in _SCALARS}
         self.account = run.account.clone()
         self.counts = dict(run.counts)
@@ -359,6 +360,7 @@ class Run:
         """Remove a key of one of this run's dicts, if it is there."""
         if key in mapping:
             if self.journal is not None:
+                self.journal.orders.setdefault(id(mapping), (mapping, tuple(mapping)))
                 self.journal.puts.append((mapping, key, mapping[key]))
             del mapping[key]
 
@@ -383,6 +385,13 @@ class Run:
                 mapping.pop(key, None)
             else:
                 mapping[key] = old
+        for (
+            mapping,
+            order,
+        ) in journal.orders.values():  # what was dropped came back at the end; order is a fact
+            items = [(key, mapping[key]) for key in order if key in mapping]
+            mapping.clear()
+            mapping.update(items)
         for name, task in journal.tasks.items():
             if name in self.tasks:
                 self.tasks[name] = task
