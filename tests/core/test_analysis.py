@@ -200,7 +200,7 @@ def test_there_are_enough_mutants_of_every_kind():
 
 
 @pytest.mark.parametrize(
-    "mutant", [m for m in MUTANTS if m[0] in {"gap", "overlap", "law", "overspend", "monotone"}], ids=str
+    "mutant", [m for m in MUTANTS if m[0] in {"gap", "overlap", "law", "overspend", "monotone"}], ids=lambda m: m[0]
 )
 def test_a_witness_shows_the_fault_when_the_table_is_asked(mutant):
     doc = document()
