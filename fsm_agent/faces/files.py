@@ -6,9 +6,10 @@ from typing import Final
 
 import attrs
 
+from fsm_agent.core import planning
 from fsm_agent.core.errors import Fault, FsmAgentError, NotFoundError, RulesError
 from fsm_agent.core.rules import Table
-from fsm_agent.faces.jobs import check, plan_file, toolbox_of
+from fsm_agent.faces.jobs import plan_file, toolbox_of
 from fsm_agent.faces.screen import Screen
 from fsm_agent.faces.spec import Outcome
 from fsm_agent.runtime.configs import check_rules, load_rules, read_rules
@@ -51,9 +52,10 @@ def plan_check(screen: Screen, *, plan: str, tools: str | None) -> Outcome:
     """Check a plan by itself, and against its tools where they are known."""
     del screen
     file = plan_file(plan)
-    found = Plan.load(file)
     box, locator = toolbox_of(tools, Path(plan) if Path(plan).is_dir() else None)
-    warnings = check(file, found, box) if locator is not None else ()
+    found = Plan.load(file, tools=box if locator is not None else None)
+    specs = {spec.name: spec for spec in box.specs}
+    warnings = planning.check(found, specs, default_tool=box.default_tool) if locator is not None else ()
     return Outcome(
         Checked(
             file=file, plan=found, tools=len(box.specs) if locator is not None else None, warnings=warnings

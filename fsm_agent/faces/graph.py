@@ -153,10 +153,10 @@ def _plan_dot(given: Plan) -> str:
 def _plan_text(given: Plan, *, unicode: bool, width: int) -> str:
     needs = {step.id: tuple(d.id for d in step.depends_on) for step in given.steps}
     for name in (label, lambda step: short(step.id, 40)):
-        nodes = [Node(step.id, name(step), needs[step.id]) for step in given.steps]
-        lines = draw(nodes, unicode=unicode, width=width)
+        lines = draw([Node(s.id, name(s), needs[s.id]) for s in given.steps], unicode=unicode, width=width)
         if lines is not None:
-            return "\n".join(lines) + "\n"
+            legend = [] if name is label else ["", *(short(label(step), width) for step in given.steps)]
+            return "\n".join([*lines, *legend]) + "\n"
     return "\n".join(_listed(given, layered(needs), width)) + "\n"
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core import canon, planfaults, planning
+from fsm_agent.core import canon
 from fsm_agent.core.errors import ConfigError, Fault, NotFoundError, PlanError, UsageError
 from fsm_agent.core.rules import Table
 from fsm_agent.runtime.configs import load_rules
@@ -59,16 +59,16 @@ def read_job(
     Raises:
         FsmAgentError: Something is missing or wrong; nothing has been stored.
     """
-    plan = Plan.load(plan_file(where))
     folder = Path(where) if Path(where).is_dir() else None
+    file = plan_file(where)
+    box, locator = toolbox_of(tools, folder)
+    plan = Plan.load(file, tools=box if locator is not None else None)
     given = {**_inputs(folder), **inputs}
     _know_inputs(plan, given)
-    box, locator = toolbox_of(tools, folder)
     if locator is None and any(step.tool for step in plan.steps):
         raise UsageError(
             f"{where}: its steps name tools, and no toolbox was given; add --tools FILE.py:ATTRIBUTE"
         )
-    check(plan_file(where), plan, box)
     table = rules
     if table is None and folder is not None and (folder / "rules.toml").exists():
         table = str(folder / "rules.toml")
@@ -99,20 +99,6 @@ def plan_file(where: str) -> str:
         )
         raise PlanError(f"plan {where}: {fault.message}; {fault.fix}", [fault])
     return str(file)
-
-
-def check(name: str, plan: Plan, tools: Toolbox) -> tuple[Fault, ...]:
-    """Return what deserves a look in *plan* with *tools*.
-
-    Raises:
-        PlanError: It cannot be run with them; all its faults.
-    """
-    specs = {spec.name: spec for spec in tools.specs}
-    faults = planning.check(plan, specs, default_tool=tools.default_tool)
-    errors = [fault for fault in faults if fault.severity == "error"]
-    if errors:
-        raise PlanError(f"{name}: {planfaults.error(errors)}", errors)
-    return faults
 
 
 def toolbox_of(tools: str | None, folder: Path | None) -> tuple[Toolbox, str | None]:

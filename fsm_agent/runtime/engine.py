@@ -102,7 +102,9 @@ class Engine:
         now = ports.now_us()
         decide(Run(given.run), given, Env(now_us=now, slots=slots))  # refuse before anything is registered
         lease = store.create(given.run, given.owner, now_us=now, ttl_us=ttl_us)
-        engine = cls(Run(given.run), store, lease, genesis(given.run), ports, slots=slots, listeners=listeners)
+        engine = cls(
+            Run(given.run), store, lease, genesis(given.run), ports, slots=slots, listeners=listeners
+        )
         return engine, engine.feed(given)
 
     @classmethod
@@ -215,6 +217,7 @@ class Engine:
         self._append(tuple(turn.events))
 
     def _append(self, events: tuple[Event, ...]) -> None:
+        """Append *events*; those of a person's word are applied to the state only afterwards."""
         records, blobs = seal(self.head, events)
         barrier = any(map(needs_barrier, events))
         try:
@@ -224,7 +227,9 @@ class Engine:
                 records,
                 blobs=blobs,
                 barrier=barrier,
-                state=self.run.state.value,
+                state=next(
+                    (e.data["dest"] for e in reversed(events) if e.type == "run_moved"), self.run.state.value
+                ),
                 now_us=self._ports.now_us(),
             )
         except FsmAgentError as error:

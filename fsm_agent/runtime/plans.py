@@ -11,6 +11,7 @@ import attrs
 
 from fsm_agent.core import plan, planning, plantext
 from fsm_agent.core.errors import Fault, NotFoundError, PlanError
+from fsm_agent.runtime.toolbox import Toolbox
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -21,26 +22,41 @@ class Plan(plan.Plan):
     """
 
     @classmethod
-    def make(cls, document: Any) -> Self:
+    def make(cls, document: Any, *, tools: Toolbox | None = None) -> Self:
         """Return the plan that *document* describes: parsed JSON of any accepted shape.
+
+        Args:
+            document: The parsed JSON.
+            tools: If given, what only the toolbox can find wrong is reported together with the rest.
 
         Raises:
             PlanError: With every fault.
         """
-        return planning.load(document, into=cls)
+        if tools is None:
+            return planning.load(document, into=cls)
+        specs = {spec.name: spec for spec in tools.specs}
+        return planning.load(document, into=cls, tools=specs, default_tool=tools.default_tool)
 
     @classmethod
-    def parse(cls, text: str | bytes) -> Self:
+    def parse(cls, text: str | bytes, *, tools: Toolbox | None = None) -> Self:
         """Return the plan in *text*, which may come from a model: fences, prose and comments are read past.
+
+        Args:
+            text: The text.
+            tools: As for :meth:`make`.
 
         Raises:
             PlanError: With every fault; or with one, by line and column, when the text holds no single JSON document.
         """
-        return cls.make(plantext.read(text))
+        return cls.make(plantext.read(text), tools=tools)
 
     @classmethod
-    def load(cls, path: str | PathLike[str]) -> Self:
+    def load(cls, path: str | PathLike[str], *, tools: Toolbox | None = None) -> Self:
         """Return the plan in the file *path*: JSON in UTF-8, at most 16 MiB.
+
+        Args:
+            path: The file.
+            tools: As for :meth:`make`.
 
         Raises:
             NotFoundError: There is no such file.
@@ -48,7 +64,7 @@ class Plan(plan.Plan):
         """
         shown = fspath(path)
         try:
-            return cls.parse(_content(path))
+            return cls.parse(_content(path), tools=tools)
         except PlanError as error:
             raise PlanError(f"{shown}: {error}", error.faults) from None
 

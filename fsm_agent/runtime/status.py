@@ -173,7 +173,7 @@ def budgets_of(run: Run) -> dict[str, Any]:
 
 def waiting_for(run: Run) -> str:
     """Say in words what the run waits for."""
-    if run.paused:
+    if run.paused or run.wish == "pause":
         return "an operator paused it"
     if run.state in FINAL_RUN_STATES or not (run.questions or run.counts[TaskState.UNKNOWN]):
         return ""
@@ -189,7 +189,7 @@ def next_commands(run: Run) -> tuple[str, ...]:
     if run.state in FINAL_RUN_STATES:
         return (f"fsm-agent audit {run.id}", f"fsm-agent export {run.id}")
     commands = [command for q in run.questions.values() for command in _for_question(run, q)]
-    if run.paused or not run.questions:
+    if run.paused or run.wish == "pause" or not run.questions:
         commands.append(f"fsm-agent resume {run.id}")
     return (*commands, f"fsm-agent cancel {run.id}")
 
