@@ -14,9 +14,9 @@ from fsm_agent.core.rows import SCOPES, Counter, Delay, Row, Spend
 from fsm_agent.core.rulerows import Domain, RowReader, decision, plain
 from fsm_agent.core.rulewords import (
     COUNTERS,
+    MAX_COUNT,
     MAX_DEPTH,
     MAX_NAMES,
-    MAX_NUMBER,
     MAX_ROWS,
     PARAMS,
     Notes,
@@ -187,11 +187,11 @@ class Reader(Notes):
                 )
             else:
                 pair = tuple(values) if isinstance(values, list | tuple) else ()
-                whole = all(type(v) is int and abs(v) <= MAX_NUMBER for v in pair)
+                whole = all(type(v) is int and 0 <= v <= MAX_COUNT for v in pair)
                 if len(pair) == 2 and whole and pair[0] <= pair[1]:
                     self.parts.inputs[name] = pair
                 else:
-                    self.fault(f"{where}: {shown(values)}; give [lowest, highest]")
+                    self.fault(f"{where}: {shown(values)}; give [lowest, highest] from 0 to {MAX_COUNT}")
 
     def _read_counters(self, section: Mapping[str, Any]) -> None:
         canonical: dict[str, Any] = {}
@@ -206,8 +206,8 @@ class Reader(Notes):
             full = {**COUNTERS[name], **given}
             self.known(where, full, ("initial", "scope"))
             initial = self.value(self.parts.params, where, full["initial"])
-            if type(initial) is not int or not 0 <= initial <= 1000:
-                advice = "give a whole number from 0 to 1000, or $param"
+            if type(initial) is not int or not 0 <= initial <= MAX_COUNT:
+                advice = f"give a whole number from 0 to {MAX_COUNT}, or $param"
                 self.fault(f"{where}: initial is {shown(full['initial'])}; {advice}")
             elif full["scope"] not in SCOPES:
                 advice = f"it is one of {listed(SCOPES)}"

@@ -15,6 +15,8 @@ MAX_ROWS: Final = 1000
 MAX_NAMES: Final = 200
 MAX_TEXT: Final = 2000
 MAX_NUMBER: Final = 1_000_000
+MAX_COUNT: Final = 1000
+"""Highest value of any count that the engine hands to a table."""
 MAX_DEPTH: Final = 8
 MAX_FINDINGS: Final = 100
 

@@ -291,6 +291,8 @@ def test_the_digest_changes_with_anything_that_matters_and_with_nothing_else():
         (table(inputs={"effect": ["read", "reed"]}), "it never is 'reed'"),
         (table(inputs={"effect": "read"}), "give a list of names"),
         (table(inputs={"retries_left": [5, 1]}), "give [lowest, highest]"),
+        (table(inputs={"stall_steps": [0, 1001]}), "give [lowest, highest] from 0 to 1000"),
+        (table(inputs={"stall_steps": [-1, 5]}), "give [lowest, highest] from 0 to 1000"),
         (table(inputs={"retries_left": 5}), "input 'retries_left' of table t: 5"),
         (table(counters={"retries": {}}), "there is no such counter; did you mean retries_left?"),
         (table(counters={"retries_left": 3}), "write initial and scope"),
