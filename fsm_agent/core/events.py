@@ -247,6 +247,15 @@ def shrink(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
     return out, blobs
 
 
+def named_values(event: Event) -> list[str]:
+    """Return the digests of the large values that *event* names, in order."""
+    data = event.data
+    outcome, args = data.get("outcome"), data.get("args")
+    names = [outcome["value_digest"]] if isinstance(outcome, dict) and "value_digest" in outcome else []
+    holders = [data.get("result"), *(args.values() if isinstance(args, dict) else ())]
+    return names + [holder["$blob"] for holder in holders if _is_marker(holder)]
+
+
 def hydrate(event: Event, blob: Callable[[str], bytes]) -> Event:
     """Put the large values back that :func:`shrink` moved out.
 

@@ -46,7 +46,7 @@ _MASKS: Final = re.compile(
         | (?<![A-Za-z0-9])[A-Za-z]:\\[^\s"'`,;:()\[\]{{}}<>|，。；：（）“”]*+)
     | (?<![A-Za-z0-9])(?:
         (?P<all>{_NAMED_DATE}|{_NUMBERED_DATE}|{_CHINESE_DATE}|{_UUID}|{_TEMPORARY}|{_CLOCK}{_ZONE}(?![:A-Za-z0-9])
-          | {_QUANTITY}(?<![\ ])(?![A-Za-z0-9]))
+          | {_QUANTITY}(?<![\ ])(?![A-Za-z0-9]|:[0-9a-fA-F:]))
       | (?P<colons>{_COLONS})
       | (?P<number>[0-9]++(?:[.,][0-9]++)*+(?:[eE][-+]?[0-9]++)?+(?![A-Za-z]))
       | (?P<token>[A-Za-z]*+[0-9][A-Za-z0-9]*+|(?<=[_-])[A-Za-z]{{14,}}+)

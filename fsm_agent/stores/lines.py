@@ -14,7 +14,7 @@ import attrs
 import orjson
 
 from fsm_agent.core.errors import CorruptError
-from fsm_agent.core.events import Head, Record, chain, from_body, from_line, hydrate
+from fsm_agent.core.events import Head, Record, chain, from_body, from_line, named_values
 
 _OPEN: Final = b'{"$blob":"'
 _MIDDLE: Final = b'","value":'
@@ -92,15 +92,9 @@ def named_blobs(body: bytes) -> list[str]:
     Raises:
         CorruptError: The bytes are no event.
     """
-    names: list[str] = []
     if b'"$blob"' in body or b'"value_digest"' in body:
-
-        def note(name: str) -> bytes:
-            names.append(name)
-            return b"null"
-
-        hydrate(from_body(body), note)
-    return names
+        return named_values(from_body(body))
+    return []
 
 
 def tx_of(record: Record) -> tuple[int, int]:

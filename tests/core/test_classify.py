@@ -18,6 +18,7 @@ from fsm_agent.core.classify import Classifier, Declared, ErrorFacts, describe
 from fsm_agent.core.classrows import GRPC_NAMES, SIGNALS
 from fsm_agent.core.errorfacts import MAX_ERRORS
 from fsm_agent.core.errors import ConfigError
+from fsm_agent.core.gently import clean
 from fsm_agent.core.signals import OUTCOME_SIGNALS, Applied, Signal
 from fsm_agent.core.waits import MAX_WAIT_S, http_date, retry_after
 from fsm_agent.runtime.context import ToolError
@@ -741,7 +742,7 @@ def test_what_is_read_can_be_stored(text, times):
         codes=st.lists(st.sampled_from(["not_found", "x", ""]), max_size=2).map(tuple),
         retry_after_s=st.none() | st.floats(),
         declared=st.none()
-        | st.builds(Declared, code=st.none() | st.text(max_size=5), applied=st.none() | st.text(max_size=3)),
+        | st.builds(Declared, code=st.none() | st.text(max_size=5).map(clean), applied=st.none() | st.text(max_size=3)),
         resent=st.sampled_from([True, False, None]),
     )
 )
