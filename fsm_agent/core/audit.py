@@ -326,8 +326,7 @@ class _Auditor:
             return
         signal = event.data["signal"]
         right = failure(self.run, task, Signal(owed[0]))[0].value
-        settled = signal in ("reconciled_applied", "success")
-        if signal != right and not settled:
+        if signal != right:
             words = f"event {owed[1]} signals {owed[0]}, which makes {right} here"
             self.find("signal", f"{words}, but the decision is about {signal}")
 

@@ -14,7 +14,7 @@ from fsm_agent.core.fingerprint import fingerprint
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.policy import fire
 from fsm_agent.core.signals import Signal
-from fsm_agent.core.state import RUN, Run, Task
+from fsm_agent.core.state import BENIGN, RUN, Run, Task
 from fsm_agent.core.tools import ToolSpec, argument_faults
 from fsm_agent.core.turn import Turn
 
@@ -60,16 +60,17 @@ def cancel_doomed(turn: Turn) -> None:
             for d in task.step.depends_on
             if run.tasks[d.id].state is TaskState.CANCELLED and not d.optional
         ]
-        root = next(
-            (t for t in gone if t.reason_code not in ("condition", "optional", "superseded")), gone[0]
-        )
+        root = next((t for t in gone if t.reason_code not in BENIGN), gone[0])
+        origin = run.tasks[root.origin or root.id]
+        via = "" if origin is root else f" because of {origin.id}"
         turn.cause = max(t.moved for t in gone)
         turn.move(
             task,
             "cancel",
             {
-                "reason": f"{root.id}, which it depends on, was cancelled: {root.reason}",
+                "reason": f"{root.id}, which it depends on, was cancelled{via}: {origin.reason}",
                 "code": root.reason_code,
+                "origin": origin.id,
             },
         )
 
@@ -112,22 +113,23 @@ def enter(turn: Turn, task: Task) -> bool:
             )
             return True
     name = run.tool_of(step)
+    spec = run.tools.get(name) if name is not None else None
     try:
-        args = resolve(run, task, name)
+        planned = resolve(run, task, name)
     except UnresolvedReferenceError as error:
         refuse(turn, task, Signal.UNRESOLVED_REFERENCE, str(error))
         return True
+    args = planned if spec is None else edited(run, task, spec, planned)
     if step.preconditions and not _preconditions_hold(turn, task, args):
         return True
     if name is None:
         ask_person(turn, task)
         return True
-    spec = run.tools.get(name)
     if spec is None:
         known = ", ".join(sorted(run.tools)) or "none"
         refuse(turn, task, Signal.UNDECLARED_TOOL, f"the tool {name!r} is not in the toolbox; there: {known}")
         return True
-    return _call(turn, task, spec, args)
+    return _call(turn, task, spec, args, planned)
 
 
 def resolve(run: Run, task: Task, tool: str | None) -> dict[str, Any]:
@@ -142,6 +144,35 @@ def resolve(run: Run, task: Task, tool: str | None) -> dict[str, Any]:
     if step.tool is None and tool is not None:
         return _default_arguments(run, task, run.tools.get(tool), args)
     return args
+
+
+def edited(run: Run, task: Task, spec: ToolSpec, planned: dict[str, Any]) -> dict[str, Any]:
+    """Return what a person made of exactly these arguments, or *planned* itself if nobody changed them."""
+    by = task.armed or run.questions.get(task.id)
+    if by is None or by.base_digest is None or by.base_digest != approval_digest(run, task, spec, planned):
+        return planned
+    return dict(by.args or {})
+
+
+def present_digest(run: Run, task: Task) -> str:
+    """Return the digest of the present arguments of *task*; empty if they have no value now.
+
+    Of a call that is out, unknown or over they are the call's own; else those that the next start would have.
+    """
+    if task.state not in (TaskState.PENDING, TaskState.AWAITING, TaskState.FAILED):
+        return task.args_digest
+    name = run.tool_of(task.step)
+    spec = run.tools.get(name) if name is not None else None
+    try:
+        planned = resolve(run, task, name)
+    except UnresolvedReferenceError:
+        return ""
+    return args_digest(spec, edited(run, task, spec, planned)) if spec is not None else ""
+
+
+def args_digest(spec: ToolSpec, args: Mapping[str, Any]) -> str:
+    """Return the digest of a call's tool and arguments: its strategy, and what its key is made of."""
+    return canon.value_digest("args", [spec.name, args])
 
 
 def _default_arguments(run: Run, task: Task, spec: ToolSpec | None, args: dict[str, Any]) -> dict[str, Any]:
@@ -219,40 +250,47 @@ def approval_digest(run: Run, task: Task, spec: ToolSpec, args: Mapping[str, Any
     return canon.value_digest("approval", [run.id, task.id, spec.name, args, spec.effect.value])
 
 
-def _call(turn: Turn, task: Task, spec: ToolSpec, args: dict[str, Any]) -> bool:
+def needs_approval(task: Task, spec: ToolSpec) -> bool:
+    """Whether a call of *task* needs a person's yes to its arguments."""
+    return task.step.requires_confirmation or spec.confirm or spec.effect == "irreversible"
+
+
+def effect_before(run: Run, task: Task, spec: ToolSpec, key: str) -> str:
+    """Return why a write may not be sent because its effect was or may have been there, or an empty string."""
+    if spec.effect not in WRITES:
+        return ""
+    if run.keys.get(key, "no") != "no":
+        return "an effect under this key was or may have been applied already"
+    if task.applied != "no":
+        return "an earlier call of this step, with other arguments, took effect"
+    return ""
+
+
+def _call(turn: Turn, task: Task, spec: ToolSpec, args: dict[str, Any], planned: dict[str, Any]) -> bool:
     run, step = turn.run, task.step
-    approval: int | None = None
-    if step.requires_confirmation or spec.confirm or spec.effect == "irreversible":
-        base = approval_digest(run, task, spec, args)
-        armed = task.armed
-        if armed is not None and (armed.expires_at is None or turn.now <= armed.expires_at):
-            if armed.base_digest == base:
-                args, approval = dict(armed.args), armed.seq
-            elif armed.base_digest is None and armed.digest == base:
-                approval = armed.seq
-    else:
-        armed, base = None, ""
     faults = argument_faults(spec, args)
     if faults:
         refuse(turn, task, Signal.BAD_REQUEST, "; ".join(faults))
         return True
-    args_digest = canon.value_digest("args", [spec.name, args])
-    key = canon.value_digest("key", [run.id, task.id, args_digest])[:32]
-    if spec.effect in WRITES and run.keys.get(key, "no") != "no":
-        refuse(
-            turn,
-            task,
-            Signal.PRECONDITION_VIOLATED,
-            "an effect under this key was or may have been applied already",
-        )
+    digest = args_digest(spec, args)
+    key = run.key_of(task, digest)
+    why = effect_before(run, task, spec, key)
+    if why:
+        refuse(turn, task, Signal.PRECONDITION_VIOLATED, why)
         return True
     blocked = breaker.refusal(run.breaker_of(spec.name), spec.name, turn.now) if run.breakers else ""
     if blocked:
         refuse(turn, task, Signal.BLOCKED_DEPENDENCY, blocked)
         return True
-    if base and approval is None:
-        ask_approval(turn, task, spec, args, base)
-        return True
+    approval: int | None = None
+    if needs_approval(task, spec):
+        wanted_yes = approval_digest(run, task, spec, args)
+        armed = task.armed
+        if armed is None or armed.digest != wanted_yes or _past(armed.expires_at, turn.now):
+            base = (approval_digest(run, task, spec, planned), planned) if args is not planned else None
+            ask_approval(turn, task, spec, args, wanted_yes, edited_from=base)
+            return True
+        approval = armed.seq
     wanted = budget.estimate(run, step, spec.name)
     if budget.limited(run) and budget.missing(run, wanted):
         return False
@@ -261,7 +299,7 @@ def _call(turn: Turn, task: Task, spec: ToolSpec, args: dict[str, Any]) -> bool:
         "attempt": task.attempt + 1,
         "tool": spec.name,
         "args": args,
-        "args_digest": args_digest,
+        "args_digest": digest,
         "effect": spec.effect.value,
         "key": key,
         "deadline_at": turn.now + timeout,
@@ -272,6 +310,10 @@ def _call(turn: Turn, task: Task, spec: ToolSpec, args: dict[str, Any]) -> bool:
         data["reserve"] = {"tokens": wanted.tokens, "cost_micros": wanted.cost_micros}
     turn.move(task, "start", data, effect=spec.effect.value)
     return True
+
+
+def _past(at: int | None, now: int) -> bool:
+    return at is not None and now > at
 
 
 def ask_approval(

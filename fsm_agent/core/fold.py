@@ -244,7 +244,8 @@ def _ended(run: Run, task: Task, event: Event) -> None:
         if run.metered:
             _measure(run, task.tool or "", usage)
     if task.effect != "read":
-        _prove(run, task, outcome.get("applied", "maybe"))
+        applied = "yes" if event.data["trigger"] == "succeed" else outcome.get("applied", "maybe")
+        _prove(run, task, applied)
 
 
 def _spend(run: Run, usage: dict[str, Any]) -> None:
@@ -262,8 +263,10 @@ def _measure(run: Run, tool: str, usage: dict[str, Any]) -> None:
 
 
 def _prove(run: Run, task: Task, applied: str) -> None:
-    task.applied = applied
-    if task.effect in WRITES:
+    """What the last attempt says of its effect; one that a late reply proved before stays proved."""
+    landed = task.trouble is not None and task.trouble.landed
+    task.applied = "yes" if landed and applied == "no" else applied
+    if task.effect in WRITES and run.keys[task.key] != "yes":
         run.put(run.keys, task.key, applied)
 
 
@@ -296,6 +299,7 @@ def _note_failure(task: Task, error: dict[str, Any], reason: str) -> None:
 
 def _lose(run: Run, task: Task, event: Event) -> None:
     _ended(run, task, event)
+    run.acknowledged -= {task.id}  # an earlier unknown result was accepted, not this one
     task.reason = event.data.get("reason", "")
     trouble_of(task).error = event.data["outcome"].get("error")
 
@@ -348,18 +352,20 @@ def _retry(run: Run, task: Task, event: Event) -> None:
     if event.data.get("series"):
         _new_series(task)
         if event.actor is not None and event.actor["kind"] == "human":
-            run.drop(run.trails, task.args_digest)  # who lets it try again has a reason to expect another answer
+            run.drop(
+                run.trails, task.args_digest
+            )  # who lets it try again has a reason to expect another answer
 
 
 def _new_series(task: Task) -> None:
     """A new attempt series: counters start again; which digests earlier attempts had stays known."""
     if task.trouble is not None:
-        task.trouble = Trouble(past=task.trouble.past)
+        task.trouble = Trouble(past=task.trouble.past, landed=task.trouble.landed)
 
 
 def _invalidate(run: Run, task: Task, event: Event) -> None:
     del run, event
-    task.result, task.result_digest, task.reason, task.reason_code = None, "", "", ""
+    task.result, task.result_digest, task.reason, task.reason_code, task.origin = None, "", "", "", ""
     task.not_before, task.armed = 0, None
     _new_series(task)
 
@@ -380,6 +386,7 @@ def _cancel(run: Run, task: Task, event: Event) -> None:
         tally.call_left(run, task)
     task.armed, task.not_before = None, 0
     task.reason, task.reason_code = event.data["reason"], event.data["code"]
+    task.origin = event.data.get("origin", "")
 
 
 _MOVES: Final[dict[str, Callable[[Run, Task, Event], None]]] = {
@@ -533,10 +540,22 @@ def _late_result(run: Run, event: Event) -> None:
         _spend(run, outcome["usage"])
     assert event.task is not None, "late_result without a task"
     task = run.tasks[event.task]
-    if task.state is TaskState.RUNNING and outcome["kind"] == "value" and task.trouble is not None:
-        run.touch(task)
-        if task.trouble.past.get(event.data["attempt"]) == task.args_digest:
-            task.trouble.late = (event.seq, outcome["value"])
+    run.touch(task)
+    attempt, value = event.data["attempt"], outcome["kind"] == "value"
+    past = task.trouble.past.get(attempt) if task.trouble is not None else None
+    if task.effect != "read" and (value or outcome.get("applied") == "yes"):
+        _land(run, task, task.args_digest if attempt == task.attempt else past)
+    if task.state is TaskState.RUNNING and value and past == task.args_digest:
+        trouble_of(task).late = (event.seq, outcome["value"])
+
+
+def _land(run: Run, task: Task, args_digest: str | None) -> None:
+    """A late reply proves an effect: nothing makes it undone, and nothing may repeat it."""
+    trouble_of(task).landed = True
+    if task.state not in (TaskState.RUNNING, TaskState.UNKNOWN):
+        task.applied = "yes"
+    if task.effect in WRITES and args_digest is not None:
+        run.put(run.keys, run.key_of(task, args_digest), "yes")
 
 
 def _input_changed(run: Run, event: Event) -> None:

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from fsm_agent.core import canon, derived
-from fsm_agent.core.door import fire_failed, scope_of
+from fsm_agent.core.door import fire_failed, present_digest, scope_of
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.fingerprint import fingerprint
 from fsm_agent.core.inputs import NO_USAGE, Outcome, Probed, Progressed, Returned, Usage
 from fsm_agent.core.machine import TaskState
-from fsm_agent.core.policy import fire
+from fsm_agent.core.policy import escalate, fire, last_signal, may_retry
 from fsm_agent.core.signals import Applied, Signal
 from fsm_agent.core.state import Run, Task
 from fsm_agent.core.turn import Turn
@@ -86,14 +86,12 @@ def _weigh_cost(turn: Turn, task: Task, outcome: Outcome) -> None:
 
 
 def _weigh_late(turn: Turn, task: Task) -> bool:
-    """Settle the task by an earlier attempt's reply that came while this one ran; whether it did."""
+    """Weigh an earlier attempt's reply that came while this one ran; whether it decided what becomes of the task."""
     if task.trouble is None or task.trouble.late is None:
         return False
     seq, value = task.trouble.late
-    settle(
-        turn, task, value, {"seq": seq, "words": "an earlier attempt with the same arguments had returned"}
-    )
-    return task.state is TaskState.DONE
+    words = "an earlier attempt with the same arguments had returned"
+    return settle(turn, task, value, {"seq": seq, "words": words})
 
 
 def outcome_data(outcome: Outcome) -> dict[str, Any]:
@@ -155,46 +153,57 @@ def settle(
     evidence: Mapping[str, Any],
     *,
     person: bool = False,
-    applied: bool = True,
-) -> None:
-    """Evidence says that the effect happened, with *value* as its result.
+) -> bool:
+    """Evidence says that the effect happened, with *value* as its result; return whether the task has moved.
 
     The task is done if ``done_when`` is true of the value, or if a person says so; else the effect is there and
-    the step has failed.
+    the step has failed. After the end of the run the fact is recorded, and nothing is decided any more.
     """
     signal, words = (None, "") if person else _verify(turn.run, task, value)
     if signal is None:
         digest = canon.value_digest("result", value)
-        turn.move(task, "settle", {"evidence": dict(evidence), "result": value, "result_digest": digest})
-        fire(turn, task, Signal.RECONCILED_APPLIED, because=str(evidence.get("words", "")))
-    elif task.state is TaskState.UNKNOWN:
-        data = {
-            "evidence": dict(evidence),
-            "applied": "yes",
-            "reason": words,
-            "error": _error(task, signal, words),
-        }
-        turn.move(task, "clear", data, applied="yes")
-        fire_failed(turn, task, signal, because=words)
-    elif applied:
-        turn.emit("note_added", {"text": f"the late result does not settle it: {words}"}, task.id)
+        data = {"evidence": dict(evidence), "result": value, "result_digest": digest}
+        if turn.run.closed:
+            turn.move(task, "settle", data)
+        else:
+            turn.move(task, "settle", {**data, "signal": Signal.RECONCILED_APPLIED.value})
+            fire(turn, task, Signal.RECONCILED_APPLIED, because=str(evidence["words"]))
+        return True
+    if task.state is TaskState.UNKNOWN:
+        _clear(turn, task, "yes", evidence, signal, words, error=_error(task, signal, words))
+        return True
+    turn.emit("note_added", {"text": f"the late result does not settle it: {words}"}, task.id)
+    return False
 
 
 def absent(turn: Turn, task: Task, evidence: Mapping[str, Any]) -> None:
     """Evidence says that the effect did not happen."""
-    words = str(evidence.get("words", "")) or "the effect was looked up and is not there"
-    data = {"evidence": dict(evidence), "applied": "no", "reason": words}
-    turn.move(task, "clear", data, applied="no")
-    fire_failed(turn, task, Signal.RECONCILED_ABSENT, because=words)
+    _clear(turn, task, "no", evidence, Signal.RECONCILED_ABSENT, str(evidence["words"]))
+
+
+def _clear(
+    turn: Turn, task: Task, applied: str, evidence: Mapping[str, Any], signal: Signal, words: str, **more: Any
+) -> None:
+    data = {"evidence": dict(evidence), "applied": applied, "reason": words, **more}
+    if turn.run.closed:
+        turn.move(task, "clear", data, applied=applied)
+    else:
+        turn.move(task, "clear", {**data, "signal": signal.value}, applied=applied)
+        fire_failed(turn, task, signal, because=words)
 
 
 def probed(turn: Turn, given: Probed) -> None:
     """Handle a probe's answer.
 
     Raises:
-        RefusedError: No probe of this attempt is out; a stale answer changes nothing.
+        RefusedError: No probe of this attempt is out, or the verdict is none; nothing is changed.
     """
     task = task_named(turn.run, given.task)
+    if given.verdict not in ("applied", "absent", "inconclusive"):
+        raise RefusedError(
+            f"task {task.id}: a probe answered {given.verdict!r}; allowed: applied, absent, inconclusive",
+            task=task.id,
+        )
     if task.state is not TaskState.UNKNOWN or task.attempt != given.attempt or not task.probing:
         raise RefusedError(
             f"task {task.id}: a probe answered {given.verdict}, but no probe of attempt {given.attempt} is out; "
@@ -222,7 +231,7 @@ def weigh(turn: Turn, task: Task, verdict: str, result: Any, evidence: Mapping[s
     elif verdict == "absent":
         absent(turn, task, evidence)
     else:
-        fire(turn, task, Signal.RECONCILE_INCONCLUSIVE, because=str(evidence.get("words", "")))
+        fire(turn, task, Signal.RECONCILE_INCONCLUSIVE, because=str(evidence["words"]))
 
 
 def inconclusive(turn: Turn, task: Task, words: str, *, by: str) -> None:
@@ -239,19 +248,33 @@ def _late(turn: Turn, task: Task, attempt: int, outcome: Outcome) -> None:
             f"task {task.id}: a result of attempt {attempt} arrived, but only {task.attempt} were started",
             task=task.id,
         )
+    past = task.trouble.past.get(attempt) if task.trouble is not None else None
+    digest = task.args_digest if attempt == task.attempt else past
     event = turn.emit("late_result", {"attempt": attempt, "outcome": outcome_data(outcome)}, task.id, TOOL)
-    trouble = task.trouble
-    of_present = attempt == task.attempt or (
-        trouble is not None and trouble.past.get(attempt) == task.args_digest
-    )
-    if not of_present or turn.run.closed:
-        return
     evidence = {"seq": event.seq, "words": f"the reply of attempt {attempt} arrived after its deadline"}
     if outcome.kind == "value":
-        if task.state in (TaskState.UNKNOWN, TaskState.FAILED, TaskState.PENDING, TaskState.AWAITING):
+        if task.state in _SETTLED_LATE and digest == present_digest(turn.run, task):
             settle(turn, task, outcome.value, evidence)
-    elif task.state is TaskState.UNKNOWN and attempt == task.attempt and outcome.applied is Applied.NO:
-        absent(turn, task, {**evidence, "words": (outcome.error or {}).get("message", evidence["words"])})
+    elif task.state is TaskState.UNKNOWN and attempt == task.attempt and outcome.applied is not Applied.MAYBE:
+        words = str((outcome.error or {}).get("message") or evidence["words"])
+        if outcome.applied is Applied.NO:
+            absent(turn, task, {**evidence, "words": words})
+        else:
+            signal = outcome.signal or Signal.UNCLASSIFIED_ERROR
+            _clear(turn, task, "yes", evidence, signal, words, error=dict(outcome.error or {}))
+    _ask_anew(turn, task)
+
+
+_SETTLED_LATE = (TaskState.UNKNOWN, TaskState.FAILED, TaskState.PENDING, TaskState.AWAITING)
+
+
+def _ask_anew(turn: Turn, task: Task) -> None:
+    """Take back the offer to try again what a late reply has shown to be there."""
+    question = turn.run.questions.get(task.id)
+    if question is not None and "retry" in question.answers and not may_retry(task):
+        escalate(
+            turn, task, last_signal(task), f"a late reply shows that its effect is there: {question.say}"
+        )
 
 
 def progressed(turn: Turn, given: Progressed) -> None:

@@ -290,11 +290,22 @@ def legal_answers(run: Run, task: Task | None) -> tuple[str, ...]:
     if task.state is not TaskState.FAILED:
         return ("continue", "abort")
     answers = []
-    if task.effect not in WRITES or task.applied == "no":
+    if may_retry(task):
         answers.append("retry")
     if task.step.optional:
         answers.append("skip")
     return (*answers, "result", "abort")
+
+
+def may_retry(task: Task) -> bool:
+    """Whether a failed task may be tried again at all: never a write whose effect is or may be there."""
+    return task.effect not in WRITES or task.applied == "no"
+
+
+def last_signal(task: Task) -> Signal:
+    """Return the signal that *task* fired last; it has failed or is unknown."""
+    assert task.trouble is not None, "it never failed"
+    return Signal(task.trouble.signal)
 
 
 def has_probe(run: Run, task: Task) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import attrs
 
+from fsm_agent.core import canon
 from fsm_agent.core.breaker import CLOSED, Breaker
 from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.machine import RunState, TaskState
@@ -87,7 +88,7 @@ class Trouble:
     often ``fingerprint`` came in a row, ``stall`` how many reports brought nothing, on the present strategy (tool and
     arguments). ``past`` holds the arguments' digest
     of earlier attempts; ``late`` a value that an earlier attempt with the present arguments returned while a later
-    one runs: (seq, value).
+    one runs: (seq, value); ``landed`` says that a late reply proved an effect, whatever later attempts say of theirs.
     """
 
     spent: dict[str, int] = attrs.field(factory=dict)
@@ -100,6 +101,7 @@ class Trouble:
     probes: int = 0
     past: dict[int, str] = attrs.field(factory=dict)
     late: tuple[int, Any] | None = None
+    landed: bool = False
 
     def clone(self) -> "Trouble":
         """Return an independent copy."""
@@ -114,6 +116,7 @@ class Trouble:
             self.probes,
             dict(self.past),
             self.late,
+            self.landed,
         )
 
 
@@ -144,6 +147,7 @@ class Task:
         result_digest: Digest of the result's canonical bytes.
         reason: Why it was cancelled, failed or refused, in words for people.
         reason_code: Root reason of a cancellation.
+        origin: The task whose cancellation took this one along; empty if it was cancelled for itself.
         armed: The approval that the next start consumes.
         trouble: Failures, if there were any.
         reserved: What the running call has reserved.
@@ -173,6 +177,7 @@ class Task:
     result_digest: str = ""
     reason: str = ""
     reason_code: str = ""
+    origin: str = ""
     armed: Armed | None = None
     trouble: Trouble | None = None
     reserved: Usage | None = None
@@ -187,18 +192,16 @@ class Task:
         join = self.step.join
         if join == "all":
             return not self.open_deps and not self.dead_deps
-        if not self.step.depends_on:
-            return True
-        return self.done_deps > 0 and (join == "first" or not self.open_deps)
+        if not self.open_deps:
+            return self.done_deps > 0 or not self.dead_deps
+        return self.done_deps > 0 and join == "first"
 
     @property
     def doomed(self) -> bool:
         """Whether a cancelled dependency leaves it nothing to wait for."""
-        if self.state is not TaskState.PENDING or not self.step.depends_on:
+        if self.state is not TaskState.PENDING or not self.dead_deps:
             return False
-        if self.step.join == "all":
-            return self.dead_deps > 0
-        return not self.open_deps and not self.done_deps
+        return self.step.join == "all" or not (self.open_deps or self.done_deps)
 
     def clone(self) -> "Task":
         """Return an independent copy."""
@@ -424,7 +427,7 @@ class Run:
         task = self.tasks.get(name)
         if kind == "expiry":
             question = self.questions.get(name)
-            return question is not None and question.seq == token
+            return question is not None and question.seq == token and question.expires_at == at
         if task is None or task.attempt != token:
             return False
         if kind == "deadline":
@@ -462,6 +465,10 @@ class Run:
             "unacknowledged": unknown,
             "unfinished": len(self.tasks) - counts[TaskState.DONE] - counts[TaskState.CANCELLED],
         }
+
+    def key_of(self, task: Task, args_digest: str) -> str:
+        """Return the idempotency key of a call of *task*: stable over retries, crashes and replans."""
+        return canon.value_digest("key", [self.id, task.id, args_digest])[:32]
 
     def spec_of(self, task: Task) -> ToolSpec | None:
         """Return the tool that *task* called last, or would call; None if a person or an unknown tool does it."""

@@ -35,18 +35,15 @@ class Turn:
 
     @property
     def now(self) -> int:
-        """The time of the turn: never before the last event."""
-        return max(self.env.now_us, self.run.at)
+        """The time that the next event will have: the clock's, but later than the last event's."""
+        return max(self.env.now_us, self.run.at + 1)
 
     def emit(
         self, type_: str, data: dict[str, Any], task: str | None = None, actor: dict[str, Any] | None = None
     ) -> Event:
         """Make an event, apply it, and return it. Later events of the turn name it as their cause."""
         run = self.run
-        now = self.env.now_us
-        event = Event(
-            run.seq + 1, now if now > run.at else run.at + 1, type_, data, task, self.cause, self._tx, actor
-        )
+        event = Event(run.seq + 1, self.now, type_, data, task, self.cause, self._tx, actor)
         self._tx[1] += 1
         apply(run, event)
         self.events.append(event)

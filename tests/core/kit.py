@@ -235,6 +235,11 @@ class Lab:
         self.ports.clock.move_to(due)
         return self.feed(Tick())
 
+    def times_out(self, task: str) -> list[Command]:
+        """Let a running call pass its deadline."""
+        self.ports.clock.move_to(self.task(task).deadline_at)
+        return self.feed(Tick())
+
     def returns(
         self, task: str, result: Any = None, attempt: int | None = None, **more: Any
     ) -> list[Command]:
