@@ -14,10 +14,20 @@ from fsm_agent.core.signals import Signal
 FAILURES: Final = frozenset({Signal.TRANSIENT_ERROR.value, Signal.RATE_LIMITED.value})
 """Signals of a call's outcome that say that the tool, or what stands behind it, is down; a time-out is one of them."""
 
-NO_VERDICT: Final = frozenset(
-    {Signal.UNCLASSIFIED_ERROR.value, Signal.INTERRUPTED.value, Signal.PROGRESS_STALL.value}
+ANSWERS: Final = frozenset(
+    {
+        Signal.UNVERIFIED.value,
+        Signal.VALIDATION_FAILED.value,
+        Signal.BAD_REQUEST.value,
+        Signal.AUTH_DENIED.value,
+        Signal.NOT_FOUND.value,
+        Signal.CONFLICT.value,
+        Signal.QUOTA_EXHAUSTED.value,
+        Signal.PRECONDITION_VIOLATED.value,
+    }
 )
-"""Signals that say nothing about the tool: nobody knows the error, or we ended the call ourselves."""
+"""Signals that a tool gives that is there, like a returned value. All others say nothing about it: nobody knows the
+error, or we ended the call ourselves."""
 
 
 @attrs.frozen(kw_only=True)
@@ -82,11 +92,11 @@ def ended(breaker: Breaker, task: str, signal: str | None, now: int, *, limit: i
         limit: Failures in a row that open it.
         open_us: How long it then stays open, in microseconds.
     """
-    trying = breaker.trial == task
-    if signal in NO_VERDICT:
-        return attrs.evolve(breaker, trial=None) if trying else breaker
+    if signal is None or signal in ANSWERS:
+        return CLOSED
     if signal not in FAILURES:
-        return CLOSED  # whatever it said, it answered
+        return left(breaker, task)
+    trying = breaker.trial == task
     if breaker.until and not trying:
         return breaker  # a call from before the outage; it tells nothing new
     failures = breaker.failures + 1

@@ -11,6 +11,7 @@ from typing import Any
 from fsm_agent.core import breaker, budget, canon, derived
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.fingerprint import fingerprint
+from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.policy import fire
 from fsm_agent.core.signals import Signal
@@ -295,6 +296,43 @@ def _call(turn: Turn, task: Task, spec: ToolSpec, args: dict[str, Any], planned:
     if budget.limited(run) and budget.missing(run, wanted):
         return False
     timeout = spec.timeout_us if step.timeout_us is None else step.timeout_us
+    start(
+        turn,
+        task,
+        spec,
+        args,
+        (digest, key),
+        deadline_at=turn.now + timeout,
+        approval=approval,
+        wanted=wanted,
+    )
+    return True
+
+
+def start(
+    turn: Turn,
+    task: Task,
+    spec: ToolSpec,
+    args: Mapping[str, Any],
+    known_as: tuple[str, str],
+    *,
+    deadline_at: int,
+    approval: int | None = None,
+    wanted: Usage = NO_USAGE,
+) -> None:
+    """Record the intent of a call that has passed the door.
+
+    Args:
+        turn: The turn.
+        task: A pending task.
+        spec: The tool.
+        args: Its arguments.
+        known_as: Digest of tool and arguments, and the idempotency key.
+        deadline_at: Until when its answer is waited for.
+        approval: Seq of the approval that it consumes.
+        wanted: What is reserved for it.
+    """
+    digest, key = known_as
     data: dict[str, Any] = {
         "attempt": task.attempt + 1,
         "tool": spec.name,
@@ -302,14 +340,13 @@ def _call(turn: Turn, task: Task, spec: ToolSpec, args: dict[str, Any], planned:
         "args_digest": digest,
         "effect": spec.effect.value,
         "key": key,
-        "deadline_at": turn.now + timeout,
+        "deadline_at": deadline_at,
     }
     if approval is not None:
         data["approval"] = approval
     if wanted.tokens or wanted.cost_micros:
         data["reserve"] = {"tokens": wanted.tokens, "cost_micros": wanted.cost_micros}
     turn.move(task, "start", data, effect=spec.effect.value)
-    return True
 
 
 def _past(at: int | None, now: int) -> bool:

@@ -73,6 +73,7 @@ def _plan_adopted(run: Run, event: Event) -> None:
     plan: Plan = planning.trusted(event.data["plan"])
     run.plan = plan
     run.plan_version = event.data["plan_version"]
+    run.replan_scope = "none"
     run.metered = plan.budgets.tokens is not None or plan.budgets.cost_micros is not None
     run.constraint_values = {c.key: run.constraint_values.get(c.key, c.value) for c in plan.constraints}
     old = run.tasks
@@ -571,7 +572,7 @@ def _budget_changed(run: Run, event: Event) -> None:
 
 
 def _replan_requested(run: Run, event: Event) -> None:
-    del event
+    run.replan_scope = event.data["scope"]
     run.account.planner_calls += 1
     run.replans_in_a_row += 1
 

@@ -38,6 +38,7 @@ def facts_of(run: Run, task: Task | None, signal: str) -> Facts:
     facts["wish"] = run.wish
     if task is None:
         facts["signal_count"] = _capped("signal_count", 1 + run.seen.get(signal, 0))
+        facts["replan_scope"] = run.replan_scope
         return facts
     facts["breaker"] = breaker.state(run.breaker_of(run.tool_of(task.step)), run.at)
     spec = run.spec_of(task)
@@ -252,7 +253,8 @@ def _act(
         case Decision.ABORT:
             wish(turn, "abort", reason)
         case Decision.REPLAN_LOCAL | Decision.REPLAN_GLOBAL:
-            escalate(turn, task, signal, reason)
+            if not turn.env.plans:
+                escalate(turn, task, signal, reason)
 
 
 def wish(turn: Turn, wanted: str, reason: str, **more: Any) -> None:

@@ -284,6 +284,7 @@ class Run:
         breakers: Circuit breakers by tool, of those that are not closed without a failure.
         trails: What reads that failed answered, by the digest of tool and arguments.
         inefficient: Tools that were found to cost far more than estimated.
+        replan_scope: Scope of the replan that was asked for and not answered with a plan: ``local``, ``global``, ``none``.
         replans_in_a_row: Replans since a step was last newly done.
         constraint_values: Effective ``value`` of each constraint.
         broken: Keys of the constraints found broken and not yet answered.
@@ -326,6 +327,7 @@ class Run:
     breakers: dict[str, Breaker] = attrs.field(factory=dict)
     trails: dict[str, Trail] = attrs.field(factory=dict)
     inefficient: dict[str, None] = attrs.field(factory=dict)
+    replan_scope: str = "none"
     replans_in_a_row: int = 0
     constraint_values: dict[str, Any] = attrs.field(factory=dict)
     broken: frozenset[str] = frozenset()
@@ -497,6 +499,7 @@ _SCALARS: Final = (
     "wish_by",
     "acknowledged",
     "paused",
+    "replan_scope",
     "replans_in_a_row",
     "constraint_values",
     "broken",
