@@ -12,7 +12,8 @@ append fails.
 from collections.abc import Iterable
 from typing import Any, assert_never
 
-from fsm_agent.core import budget, canon, people
+from fsm_agent.core import budget, canon, people, replanning
+from fsm_agent.core.briefing import briefing
 from fsm_agent.core.ending import check_constraints, proceed
 from fsm_agent.core.errors import PlanError
 from fsm_agent.core.events import Event
@@ -21,6 +22,7 @@ from fsm_agent.core.inputs import (
     Answer,
     Approve,
     Ask,
+    AskPlanner,
     Call,
     Command,
     Create,
@@ -32,8 +34,10 @@ from fsm_agent.core.inputs import (
     Probe,
     Probed,
     Progressed,
+    Proposed,
     ReconcileAs,
     Reject,
+    Replan,
     Resume,
     RetryTask,
     Returned,
@@ -47,7 +51,7 @@ from fsm_agent.core.machine import FINAL_RUN_STATES, MACHINES_DIGEST, TaskState
 from fsm_agent.core.outcomes import ended, inconclusive, probed, progressed, returned
 from fsm_agent.core.policy import has_probe
 from fsm_agent.core.signals import Applied, Signal
-from fsm_agent.core.state import Run, Task
+from fsm_agent.core.state import RUN, Run, Task
 from fsm_agent.core.turn import Turn
 
 __all__ = ["advance", "apply", "commands", "decide"]
@@ -122,6 +126,11 @@ def _handle(turn: Turn, given: Input) -> None:
             people.retry(turn, given)
         case ReconcileAs():
             people.reconcile_as(turn, given)
+        case Proposed():
+            replanning.proposed(turn, given)
+        case Replan():
+            people.may_speak(given.who)
+            replanning.by_person(turn, given)
         case Note():
             people.note(turn, given)
         case _:
@@ -208,6 +217,8 @@ def _tick(turn: Turn) -> None:
         turn.cause = None
         if name in run.tasks:
             run.touch(run.tasks[name])
+        if kind == "cooldown":
+            continue  # what waited for it goes on below, with everything else
         if kind == "expiry":
             turn.cause = token
             people.expire(turn, name)
@@ -284,6 +295,9 @@ def commands(run: Run, events: Iterable[Event]) -> list[Command]:
             elif trigger in _CALL_LEFT and data["source"] == "running" and _stopped(data):
                 task = run.tasks[event.task or ""]
                 out.append(StopCall(task=task.id, attempt=data["attempt"], cut_off=task.effect == "read"))
+        elif event.type == "planner_asked":
+            request = run.replans[event.task or RUN]
+            out.append(AskPlanner(request=event.seq, briefing=briefing(run, request)))
         elif event.type == "probe_sent":
             task = run.tasks[event.task or ""]
             out.append(

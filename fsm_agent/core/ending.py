@@ -7,7 +7,7 @@ effect that nobody acknowledged.
 
 from typing import Any
 
-from fsm_agent.core import budget
+from fsm_agent.core import budget, replanning
 from fsm_agent.core.door import schedule
 from fsm_agent.core.machine import FINAL_RUN_STATES, RunState, TaskState
 from fsm_agent.core.policy import fire
@@ -28,6 +28,8 @@ def proceed(turn: Turn) -> None:
     _wake(turn)
     while True:
         before = run.seq
+        if turn.env.slots:
+            replanning.go_on(turn)
         held = schedule(turn)
         drain(turn)
         _check_budget(turn)
@@ -69,9 +71,14 @@ def _wake(turn: Turn) -> None:
 
 def movable(run: Run) -> bool:
     """Whether something goes on without a person: a call, a probe, a back-off, a ready task."""
-    if run.running or run.probing or _startable(run):
+    if run.running or run.probing or run.asked or _startable(run) or replanning.due(run, run.at, woken=True):
         return True
-    return any(run.meant(t) for t in run.timers if t[1] in ("backoff", "probe"))
+    return _timed(run)
+
+
+def _timed(run: Run) -> bool:
+    """Whether a timer moves something on that no person has to."""
+    return any(run.meant(t) for t in run.timers if t[1] in ("backoff", "probe", "cooldown"))
 
 
 def _startable(run: Run) -> bool:
@@ -133,7 +140,7 @@ def _rest(turn: Turn, held: list[tuple[int, str]]) -> None:
         return  # this owner only delivers words; the next one starts what is ready
     if _all_ended(run):
         _end(turn)
-    elif any(run.meant(t) for t in run.timers if t[1] in ("backoff", "probe")):
+    elif run.asked or _timed(run) or (not turn.env.slots and replanning.due(run, run.at)):
         return
     elif held and not run.questions.get(RUN):
         task = run.tasks[held[0][1]]

@@ -30,6 +30,7 @@ TYPES: Final = (
     "note_added",
     "owner_changed",
     "plan_adopted",
+    "planner_asked",
     "probe_sent",
     "progressed",
     "reconciled",
@@ -205,6 +206,10 @@ def from_line(line: bytes) -> Record:
         raise CorruptError(f"log line: it is no event ({error}); nothing was read from it") from None
 
 
+_WHOLE: Final = ("result", "answer")
+"""Members of an event's data that may be a large value as a whole."""
+
+
 def _is_marker(value: Any) -> bool:
     return type(value) is dict and value.keys() == {"$blob", "len"}
 
@@ -212,8 +217,8 @@ def _is_marker(value: Any) -> bool:
 def shrink(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Move large values of an event's data out of it, to be stored once by digest.
 
-    Looked at: ``outcome.value`` (becomes ``outcome.value_digest``), ``result`` and each of ``args`` (become
-    ``{"$blob": digest, "len": bytes}``). A value that looks like such a marker is moved too, so that a marker is
+    Looked at: ``outcome.value`` (becomes ``outcome.value_digest``), ``result``, ``answer`` and each of ``args``
+    (become ``{"$blob": digest, "len": bytes}``). A value that looks like such a marker is moved too, so that a marker is
     never ambiguous.
 
     Returns:
@@ -240,8 +245,9 @@ def shrink(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
         name = moved(outcome["value"])
         if name is not None:
             out["outcome"] = {k: v for k, v in outcome.items() if k != "value"} | {"value_digest": name}
-    if "result" in data:
-        out["result"] = marker(data["result"])
+    for key in _WHOLE:
+        if key in data:
+            out[key] = marker(data[key])
     if isinstance(data.get("args"), dict):
         out["args"] = {k: marker(v) for k, v in data["args"].items()}
     return out, blobs
@@ -252,7 +258,7 @@ def named_values(event: Event) -> list[str]:
     data = event.data
     outcome, args = data.get("outcome"), data.get("args")
     names = [outcome["value_digest"]] if isinstance(outcome, dict) and "value_digest" in outcome else []
-    holders = [data.get("result"), *(args.values() if isinstance(args, dict) else ())]
+    holders = [*(data.get(key) for key in _WHOLE), *(args.values() if isinstance(args, dict) else ())]
     return names + [holder["$blob"] for holder in holders if _is_marker(holder)]
 
 
@@ -273,8 +279,9 @@ def hydrate(event: Event, blob: Callable[[str], bytes]) -> Event:
     if isinstance(outcome, dict) and "value_digest" in outcome:
         value = _fetched(blob, outcome["value_digest"])
         changed["outcome"] = {k: v for k, v in outcome.items() if k != "value_digest"} | {"value": value}
-    if _is_marker(data.get("result")):
-        changed["result"] = _fetched(blob, data["result"]["$blob"])
+    for key in _WHOLE:
+        if _is_marker(data.get(key)):
+            changed[key] = _fetched(blob, data[key]["$blob"])
     if isinstance(args, dict) and any(_is_marker(v) for v in args.values()):
         changed["args"] = {k: _fetched(blob, v["$blob"]) if _is_marker(v) else v for k, v in args.items()}
     return event._replace(data={**data, **changed}) if changed else event

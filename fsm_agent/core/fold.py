@@ -16,7 +16,7 @@ from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plan import Plan
 from fsm_agent.core.signals import REPEATABLE
-from fsm_agent.core.state import RUN, Armed, Question, Run, Task, Trouble
+from fsm_agent.core.state import RUN, Armed, Question, Replanning, Run, Task, Trouble
 from fsm_agent.core.tools import ToolSpec
 
 _TASK_STATES: Final = {s.value: s for s in TaskState}
@@ -65,6 +65,7 @@ def _declare_tools(run: Run, data: dict[str, Any]) -> None:
 
 def _owner_changed(run: Run, event: Event) -> None:
     run.epoch = event.data["epoch"]
+    run.asked, run.asked_for = 0, ""  # whoever was asked does not know this owner; it asks again
     if "tools" in event.data:
         _declare_tools(run, event.data)
 
@@ -74,9 +75,14 @@ def _plan_adopted(run: Run, event: Event) -> None:
     run.plan = plan
     run.plan_version = event.data["plan_version"]
     run.replan_scope = "none"
+    if run.plan_version > 1:
+        _end_replans(run, event)
     run.metered = plan.budgets.tokens is not None or plan.budgets.cost_micros is not None
     run.constraint_values = {c.key: run.constraint_values.get(c.key, c.value) for c in plan.constraints}
     old = run.tasks
+    if run.journal is not None:
+        for earlier in old.values():
+            run.touch(earlier)
     run.tasks = {}
     for order, step in enumerate(plan.steps):
         task = old.get(step.id)
@@ -92,6 +98,19 @@ def _plan_adopted(run: Run, event: Event) -> None:
             task.order = len(run.tasks)
             run.tasks[task.id] = task
     _recount(run)
+
+
+def _end_replans(run: Run, event: Event) -> None:
+    """A plan is adopted over another: it answers one replan, or all of them."""
+    run.replanned_at = event.at
+    run.replans_in_a_row += 1
+    answered = event.data.get("answers", RUN)
+    for name in [answered] if answered in run.replans and answered != RUN else list(run.replans):
+        run.drop(run.replans, name)
+        if name == run.asked_for:
+            run.asked, run.asked_for = 0, ""
+    if "usage" in event.data:
+        _spend(run, event.data["usage"])
 
 
 def _recount(run: Run) -> None:
@@ -572,9 +591,44 @@ def _budget_changed(run: Run, event: Event) -> None:
 
 
 def _replan_requested(run: Run, event: Event) -> None:
-    run.replan_scope = event.data["scope"]
+    data = event.data
+    run.replan_scope = data["scope"]
+    name = event.task or RUN
+    earlier = run.replans.get(name)
+    request = Replanning(
+        seq=event.seq,
+        task=event.task,
+        scope=data["scope"],
+        signal=earlier.signal if earlier is not None else data["trigger"],
+        why=earlier.why if earlier is not None else data["why"],
+        not_before=data["not_before"],
+        refusals=earlier.refusals if earlier is not None else (),
+    )
+    run.put(run.replans, name, request)
+    run.strategies |= {data["strategy"]}
+    run.wake(request.not_before, "cooldown", name, event.seq)
+
+
+def _planner_asked(run: Run, event: Event) -> None:
     run.account.planner_calls += 1
-    run.replans_in_a_row += 1
+    run.asked, run.asked_for = event.seq, event.task or RUN
+
+
+def _replan_refused(run: Run, event: Event) -> None:
+    data = event.data
+    name = event.task or RUN
+    request = run.replans.get(name)
+    if request is not None:
+        if data.get("ended"):
+            run.drop(run.replans, name)
+        else:
+            told = f"{data['gate']}: {data['why']}"
+            run.put(run.replans, name, attrs.evolve(request, refusals=(*request.refusals, told)))
+    run.asked, run.asked_for = 0, ""
+    if "strategy" in data:
+        run.strategies |= {data["strategy"]}
+    if "usage" in data:
+        _spend(run, data["usage"])
 
 
 def _note_added(run: Run, event: Event) -> None:
@@ -601,7 +655,8 @@ _FOLDS: Final[dict[str, Callable[[Run, Event], None]]] = {
     "probe_sent": _probe_sent,
     "progressed": _progressed,
     "reconciled": _reconciled,
-    "replan_refused": _note,
+    "planner_asked": _planner_asked,
+    "replan_refused": _replan_refused,
     "replan_requested": _replan_requested,
     "run_asked": _run_asked,
     "run_closed": _run_closed,

@@ -231,6 +231,33 @@ class ReconcileAs:
 
 
 @attrs.frozen(kw_only=True)
+class Proposed:
+    """The planner answered, or could not.
+
+    Attributes:
+        request: Seq of the ``planner_asked`` event that this answers.
+        answer: Its text as it came; None when there is none.
+        why: What went wrong when there is none.
+        model: Who answered.
+        usage: What it used.
+    """
+
+    request: int
+    answer: str | None
+    why: str = ""
+    model: str = ""
+    usage: Usage = NO_USAGE
+
+
+@attrs.frozen(kw_only=True)
+class Replan:
+    """A person's own plan for what remains; any accepted shape as parsed JSON."""
+
+    document: Any
+    who: Person
+
+
+@attrs.frozen(kw_only=True)
 class Note:
     """Words for the log."""
 
@@ -255,6 +282,8 @@ Input = (
     | Resume
     | RetryTask
     | ReconcileAs
+    | Proposed
+    | Replan
     | Note
 )
 
@@ -302,4 +331,17 @@ class StopCall:
     cut_off: bool
 
 
-Command = Call | Probe | StopCall
+@attrs.frozen(kw_only=True)
+class AskPlanner:
+    """Ask the planner; the call is counted already.
+
+    Attributes:
+        request: Seq of the ``planner_asked`` event; the answer names it.
+        briefing: What the planner may see, as JSON: see :mod:`fsm_agent.core.briefing`.
+    """
+
+    request: int
+    briefing: Mapping[str, Any]
+
+
+Command = Call | Probe | StopCall | AskPlanner

@@ -33,7 +33,12 @@ from fsm_agent.core.turn import Turn, actor_of
 _STRENGTH = ("none", "pause", "abort", "cancel")
 
 
-def _known(who: Person) -> None:
+def may_speak(who: Person) -> None:
+    """Refuse a word of nobody.
+
+    Raises:
+        RefusedError: ``E-NO-NAME``.
+    """
     if not isinstance(who.by, str) or not who.by.strip():
         raise RefusedError(f"person: {who.by!r} is no name; say who speaks (by=…)", code="E-NO-NAME")
 
@@ -86,7 +91,7 @@ def _answered(turn: Turn, name: str, question: Question, verdict: str, who: Pers
 
 def approve(turn: Turn, given: Approve) -> None:
     """Arm an approval for exactly the call that was asked about."""
-    _known(given.who)
+    may_speak(given.who)
     question = _question(turn, given.task, "approval")
     digest = given.digest
     if not isinstance(digest, str) or len(digest) < 8 or not question.digest.startswith(digest.lower()):
@@ -110,7 +115,7 @@ def approve(turn: Turn, given: Approve) -> None:
 
 def reject(turn: Turn, given: Reject) -> None:
     """A person says no: the task is cancelled, and its words are kept."""
-    _known(given.who)
+    may_speak(given.who)
     question = _question(turn, given.task, "approval", "answer")
     _answered(turn, given.task, question, "rejected", given.who)
     reason = f"rejected by {given.who.by}" + (f": {given.who.note}" if given.who.note else "")
@@ -121,7 +126,7 @@ def reject(turn: Turn, given: Reject) -> None:
 
 def edit(turn: Turn, given: Edit) -> None:
     """Other arguments: a new request, validated and asked again. Approves nothing."""
-    _known(given.who)
+    may_speak(given.who)
     question = _question(turn, given.task, "approval")
     run, task = turn.run, turn.run.tasks[given.task]
     spec = run.spec_of(task)
@@ -143,7 +148,7 @@ def edit(turn: Turn, given: Edit) -> None:
 
 def answer(turn: Turn, given: Answer) -> None:
     """Answer a question: the result of a step without a tool, or what to do after an escalation."""
-    _known(given.who)
+    may_speak(given.who)
     question = _question(turn, given.task, "answer", "decide")
     try:
         canon.check(given.value, "answer")
@@ -240,7 +245,7 @@ def may_retry(task: Task) -> bool:
 
 def retry(turn: Turn, given: RetryTask) -> None:
     """A person lets a failed task try again: a new attempt series."""
-    _known(given.who)
+    may_speak(given.who)
     task = task_named(turn.run, given.task)
     _open_run(turn.run, "retry")
     if task.state is TaskState.UNKNOWN:
@@ -272,7 +277,7 @@ def _open_run(run: Run, verb: str) -> None:
 
 def reconcile_as(turn: Turn, given: ReconcileAs) -> None:
     """A person's verdict on an unknown result, or the wish to probe once more."""
-    _known(given.who)
+    may_speak(given.who)
     run, task = turn.run, task_named(turn.run, given.task)
     late_word = (TaskState.FAILED, TaskState.PENDING, TaskState.AWAITING)
     fits = task.state is TaskState.UNKNOWN or (
@@ -338,7 +343,7 @@ def _probe_again(turn: Turn, task: Task, who: Person) -> None:
 
 def wish(turn: Turn, given: Ask) -> None:
     """Record a wish: cancel outranks abort outranks pause."""
-    _known(given.who)
+    may_speak(given.who)
     run = turn.run
     if given.wish not in ("cancel", "abort", "pause"):
         raise RefusedError(f"run {run.id}: the wish is {given.wish!r}; allowed: cancel, abort, pause")
@@ -380,7 +385,7 @@ def _acknowledged(run: Run, names: object) -> tuple[str, ...]:
 
 def resume(turn: Turn, given: Resume) -> None:
     """Lift a pause, or go on from the breakpoint of an aborted run."""
-    _known(given.who)
+    may_speak(given.who)
     run = turn.run
     reason = given.who.note or f"{given.who.by} resumes it"
     if run.state is RunState.FAILED:
@@ -417,7 +422,7 @@ def _reopen(turn: Turn, who: Person) -> None:
 
 def set_inputs(turn: Turn, given: SetInputs) -> None:
     """Correct inputs, constraint values and budgets; what waits for a person on other arguments asks again."""
-    _known(given.who)
+    may_speak(given.who)
     run = turn.run
     inputs, constraints, budgets = _sorted_out(run, given)
     if run.state is not RunState.FAILED or inputs or constraints:
@@ -492,7 +497,7 @@ def _ask_again(turn: Turn) -> None:
 
 def note(turn: Turn, given: Note) -> None:
     """Put words into the log."""
-    _known(given.who)
+    may_speak(given.who)
     if not given.text.strip():
         raise RefusedError("note: it is empty; say something")
     if given.task is not None:

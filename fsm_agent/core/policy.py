@@ -7,7 +7,7 @@ is an event with the row, the facts it saw and a reason, whatever it leads to.
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from fsm_agent.core import breaker, budget, canon, derived, laws, rules
+from fsm_agent.core import breaker, budget, canon, derived, laws, rules, strategy
 from fsm_agent.core.machine import WRITES, TaskState
 from fsm_agent.core.plan import SIGNAL_ANY, OnFailure
 from fsm_agent.core.rules import Row
@@ -44,6 +44,7 @@ def facts_of(run: Run, task: Task | None, signal: str) -> Facts:
     spec = run.spec_of(task)
     facts["effect"] = spec.effect.value if spec is not None else task.effect
     facts["applied"] = task.applied if task.effect != "read" else "no"
+    facts["has_alternative"] = "yes" if task.step.alternatives else "no"
     facts["optional"] = "yes" if task.step.optional else "no"
     repeats = task.effect == "idempotent" and run.wish == "none"
     facts["has_reconcile"] = "yes" if repeats or (spec is not None and spec.reconcile) else "no"
@@ -131,6 +132,7 @@ def fire(
     because: str = "",
     retry_after_us: int | None = None,
     extra: Mapping[str, Any] | None = None,
+    about: Task | None = None,
 ) -> Decision:
     """Fire the table for *signal* and set in motion what it decides.
 
@@ -141,6 +143,7 @@ def fire(
         because: Words of the case, added to the row's own.
         retry_after_us: How long the other side asked us to wait.
         extra: Further data for the event.
+        about: The task that a question or a replan of the run is really about.
 
     Returns:
         The decision.
@@ -173,7 +176,7 @@ def fire(
     if extra:
         data.update(extra)
     turn.emit("decided", data, task.id if task is not None else None)
-    _act(turn, task, signal, decide, reason, params)
+    _act(turn, task or about, signal, decide, reason, params)
     return decide
 
 
@@ -254,7 +257,23 @@ def _act(
             wish(turn, "abort", reason)
         case Decision.REPLAN_LOCAL | Decision.REPLAN_GLOBAL:
             if not turn.env.plans:
-                escalate(turn, task, signal, reason)
+                _ask_replan(turn, task, signal, decide.removeprefix("replan-"), reason)
+
+
+def _ask_replan(turn: Turn, task: Task | None, signal: Signal, scope: str, reason: str) -> None:
+    """Record that the plan is to be changed; a cool-down delays it, and does not drop it."""
+    run = turn.run
+    assert run.plan is not None, "no plan"
+    prepared = task is not None and bool(task.step.alternatives)
+    pause = 0 if prepared or not run.replanned_at else round(run.rules.params["cooldown_s"] * 1_000_000)
+    data = {
+        "scope": scope,
+        "trigger": signal.value,
+        "why": reason,
+        "strategy": strategy.signature(run.plan, strategy.done_calls(run)),
+        "not_before": max(turn.now, run.replanned_at + pause),
+    }
+    turn.emit("replan_requested", data, task.id if task is not None else None)
 
 
 def wish(turn: Turn, wanted: str, reason: str, **more: Any) -> None:

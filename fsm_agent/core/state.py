@@ -80,6 +80,29 @@ class Armed:
     expires_at: int | None = None
 
 
+@attrs.frozen(kw_only=True)
+class Replanning:
+    """A replan that was decided and has not ended.
+
+    Attributes:
+        seq: Of the ``replan_requested`` event.
+        task: The step that made it necessary; None for a reason of the whole run.
+        scope: ``local`` or ``global``.
+        signal: What made it necessary.
+        why: The same in words.
+        not_before: When it may go on, UTC epoch in microseconds.
+        refusals: Why proposals were refused so far, oldest first.
+    """
+
+    seq: int
+    task: str | None
+    scope: str
+    signal: str
+    why: str
+    not_before: int
+    refusals: tuple[str, ...] = ()
+
+
 @attrs.define(eq=False)
 class Trouble:
     """What a task remembers of its failures; most tasks never get one.
@@ -285,7 +308,12 @@ class Run:
         trails: What reads that failed answered, by the digest of tool and arguments.
         inefficient: Tools that were found to cost far more than estimated.
         replan_scope: Scope of the replan that was asked for and not answered with a plan: ``local``, ``global``, ``none``.
-        replans_in_a_row: Replans since a step was last newly done.
+        replans_in_a_row: Adopted plans since a step was last newly done.
+        replans: Replans that were decided and have not ended, by task id (or ``run``).
+        replanned_at: When a plan was last adopted over another, 0 for never.
+        strategies: Signatures of the strategies that failed or were refused.
+        asked: Seq of the ``planner_asked`` event that waits for its answer, 0 for none.
+        asked_for: Whose replan that is about: a key of ``replans``.
         constraint_values: Effective ``value`` of each constraint.
         broken: Keys of the constraints found broken and not yet answered.
         budgets: Limits set by a person, over the plan's.
@@ -327,8 +355,13 @@ class Run:
     breakers: dict[str, Breaker] = attrs.field(factory=dict)
     trails: dict[str, Trail] = attrs.field(factory=dict)
     inefficient: dict[str, None] = attrs.field(factory=dict)
-    replan_scope: str = "none"
     replans_in_a_row: int = 0
+    replans: dict[str, Replanning] = attrs.field(factory=dict)
+    replan_scope: str = "none"
+    replanned_at: int = 0
+    strategies: frozenset[str] = frozenset()
+    asked: int = 0
+    asked_for: str = ""
     constraint_values: dict[str, Any] = attrs.field(factory=dict)
     broken: frozenset[str] = frozenset()
     budgets: dict[str, Any] = attrs.field(factory=dict)
@@ -430,6 +463,9 @@ class Run:
         if kind == "expiry":
             question = self.questions.get(name)
             return question is not None and question.seq == token and question.expires_at == at
+        if kind == "cooldown":
+            request = self.replans.get(name)
+            return request is not None and request.seq == token
         if task is None or task.attempt != token:
             return False
         if kind == "deadline":
@@ -499,8 +535,12 @@ _SCALARS: Final = (
     "wish_by",
     "acknowledged",
     "paused",
-    "replan_scope",
     "replans_in_a_row",
+    "replan_scope",
+    "replanned_at",
+    "strategies",
+    "asked",
+    "asked_for",
     "constraint_values",
     "broken",
     "budgets",
