@@ -6,6 +6,7 @@ each check is an intersection or a difference, and each finding comes with facts
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from operator import and_
 from typing import Any, Final
 
 import attrs
@@ -157,8 +158,10 @@ class _Check:
         for tier, free in at.free.items():
             here = [row for row, _ in at.regions if row.tier == tier and row.id in at.boxes]
             for a, b in combinations(here, 2):
+                if len(self.overlapping) >= MAX_FINDINGS:
+                    return
                 both = _meet(at.boxes[a.id], at.boxes[b.id])
-                if both is None or (a.id, b.id) in self.overlapping or len(self.overlapping) >= MAX_FINDINGS:
+                if both is None or (a.id, b.id) in self.overlapping:
                     continue
                 found = at.space.first(free, both)
                 if found is not None:
@@ -346,7 +349,7 @@ def _more_drastic(a: Decision, b: Decision) -> bool:
 
 
 def _meet(a: Box, b: Box) -> Box | None:
-    met = tuple(x & y for x, y in zip(a, b, strict=True))
+    met = tuple(map(and_, a, b))
     return met if all(met) else None
 
 

@@ -69,7 +69,7 @@ def _parameter(param: Param) -> click.Parameter:
         )
     return click.Argument(
         [param.name],
-        metavar=param.metavar or None,
+        metavar=param.shown,
         type=_kind(param),
         required=param.required,
         nargs=-1 if param.many else 1,

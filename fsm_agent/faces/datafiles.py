@@ -1,11 +1,9 @@
-"""What commands about plans, rule tables and scenarios print with ``--json``: ``(value, screen) → JSON value``."""
+"""What commands about plans and scenarios print with ``--json``: ``(value, screen) → JSON value``."""
 
 from typing import Any
 
 import attrs
 
-from fsm_agent.core.analysis import Report
-from fsm_agent.core.rules import Table
 from fsm_agent.faces.files import Checked, Simulated
 from fsm_agent.faces.screen import Screen
 from fsm_agent.runtime.plans import Plan
@@ -29,18 +27,6 @@ def plan(value: Plan, screen: Screen) -> dict[str, Any]:
     """``fsm-agent/plan@1``: the plan in its normal form."""
     del screen
     return {"schema": "fsm-agent/plan@1", "digest": value.digest, "plan": dict(value.doc)}
-
-
-def rules_check(value: Report, screen: Screen) -> dict[str, Any]:
-    """``fsm-agent/rules-check@1``."""
-    del screen
-    return value.as_json()
-
-
-def rules(value: Table, screen: Screen) -> dict[str, Any]:
-    """``fsm-agent/rules@1``: the table with everything that it extends and all params in place."""
-    del screen
-    return {"schema": "fsm-agent/rules@1", "digest": value.digest, "table": dict(value.canonical)}
 
 
 def simulated(value: Simulated, screen: Screen) -> list[dict[str, Any]]:

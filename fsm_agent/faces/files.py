@@ -1,6 +1,6 @@
-"""The commands about files: plans, rule tables, scenarios."""
+"""The commands about files of plans and scenarios."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -12,14 +12,12 @@ from fsm_agent.core.rules import Table
 from fsm_agent.faces.jobs import plan_file, toolbox_of
 from fsm_agent.faces.screen import Screen
 from fsm_agent.faces.spec import Outcome
-from fsm_agent.runtime.configs import check_rules, load_rules, read_rules
+from fsm_agent.runtime.configs import load_rules
 from fsm_agent.runtime.plans import Plan
 from fsm_agent.testing.scenario import Scenario
 from fsm_agent.testing.scenario import load as load_scenario
 from fsm_agent.testing.simulate import Result, simulate
 
-UNSOUND: Final = 3
-"""Exit code of ``rules check`` for a table that is not sound."""
 UNMET: Final = 1
 """Exit code of ``simulate`` when an expectation is not met."""
 
@@ -67,19 +65,6 @@ def plan_show(screen: Screen, *, plan: str) -> Outcome:
     """Read a plan."""
     del screen
     return Outcome(Plan.load(plan_file(plan)))
-
-
-def rules_check(screen: Screen, *, rules: str, params: Mapping[str, int | float]) -> Outcome:
-    """Prove a table sound, or find where it is not."""
-    del screen
-    _, report = check_rules(rules, params)
-    return Outcome(report, 0 if report.sound else UNSOUND)
-
-
-def rules_show(screen: Screen, *, rules: str, params: Mapping[str, int | float]) -> Outcome:
-    """Read a table."""
-    del screen
-    return Outcome(read_rules(rules, params))
 
 
 def simulations(screen: Screen, *, scenarios: Sequence[str], rules: str | None, seed: int) -> Outcome:

@@ -1,14 +1,10 @@
-"""What commands about plans, rule tables and scenarios print for people: ``(value, screen) → lines``."""
+"""What commands about plans and scenarios print for people: ``(value, screen) → lines``."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import attrs
-
 from fsm_agent.core import canon
-from fsm_agent.core.analysis import Report
 from fsm_agent.core.plan import Step
-from fsm_agent.core.rules import Table
 from fsm_agent.faces import graph
 from fsm_agent.faces.files import Checked, Simulated
 from fsm_agent.faces.screen import Screen, duration, safe, short, wrapped
@@ -47,37 +43,6 @@ def _step(step: Step, document: Mapping[str, Any], screen: Screen) -> Iterator[s
         if key not in ("id", "tool", "depends_on") and value not in (None, "", [], {}, False):
             text = value if isinstance(value, str) else canon.encode(value).decode()
             yield from wrapped(f"    {key}: ", text, screen.width)
-
-
-def rules_check(value: Report, screen: Screen) -> Iterator[str]:
-    """Whether a table is sound, and why it ends."""
-    if value.sound:
-        yield f"{screen.glyph('done')} sound"
-    else:
-        yield f"{screen.glyph('failed')} not sound: {len(value.findings)} findings"
-    for finding in value.findings:
-        yield from wrapped("  ", str(finding), screen.width)
-    if value.proof is not None:
-        yield from wrapped("  it ends: ", str(value.proof), screen.width)
-    if value.bound is not None:
-        most = ", ".join(f"{number} {name}" for name, number in attrs.asdict(value.bound).items())
-        yield from wrapped("  at most, between two words of people: ", most, screen.width)
-
-
-def rules(value: Table, screen: Screen) -> Iterator[str]:
-    """A table, row by row."""
-    yield f"table {value.name}: {len(value.rows)} rows, digest {value.digest}"
-    yield from wrapped("params: ", ", ".join(f"{k} = {v:g}" for k, v in value.params.items()), screen.width)
-    for row in value.rows:
-        yield ""
-        yield short(f"{row.id}  ({row.tier}, {row.where})", screen.width)
-        states = ", ".join(sorted(row.states)) if row.states is not None else "any state"
-        signals = ", ".join(sorted(row.signals)) if row.signals is not None else "any signal"
-        yield from wrapped("    at: ", f"{row.machine} in {states}, on {signals}", screen.width)
-        if row.when:
-            yield from wrapped("    when: ", "; ".join(value.shown(c) for c in row.when), screen.width)
-        yield f"    decide: {row.decide.value}" + (f" after {row.delay}" if row.delay else "")
-        yield from wrapped("    why: ", row.why, screen.width)
 
 
 def simulated(value: Simulated, screen: Screen) -> Iterator[str]:

@@ -11,7 +11,7 @@ DRIVE, SPEAK, LOOK, FILES = "Drive a run", "Speak as a person", "Look", "Files a
 SECTIONS: Final = (DRIVE, SPEAK, LOOK, FILES)
 GROUPS: Final = {
     "plan": "Check, show and draw plan files.",
-    "rules": "Check and show rule tables.",
+    "rules": "Check, show, compare, draw and try rule tables.",
     "fsm": "Show the two state machines.",
 }
 """First words of two-word commands."""
@@ -32,6 +32,7 @@ _INPUT = opt(
     "--input", "an input; V is JSON if it parses, else text", "K=V", kind="pairs", many=True, name="inputs"
 )
 _PARAM = opt("--param", "a threshold of the rule table", "K=V", kind="numbers", many=True, name="params")
+_TABLE = arg("rules", "a shipped table, or a .toml file", "FILE", kind="file")
 _RULES = opt("--rules", "a shipped rule table, or a .toml file", "NAME|FILE", kind="file")
 
 
@@ -337,22 +338,76 @@ COMMANDS: Final = (
     Command(
         "rules check",
         FILES,
-        "Prove a rule table sound, or show where it is not.",
-        (arg("rules", "a shipped table, or a .toml file", "FILE", kind="file"), _PARAM),
-        f"{_H}files:rules_check",
-        "fsm_agent.core.analysis:Report",
-        f"{_H}plainfiles:rules_check",
-        f"{_H}datafiles:rules_check",
+        "Prove rule tables sound, or show where they are not.",
+        (arg("rules", "shipped tables, or .toml files", "FILE", kind="file", many=True), _PARAM),
+        f"{_H}rulefiles:rules_check",
+        "fsm_agent.faces.rulefiles:Checks",
+        f"{_H}plainrules:checks",
+        f"{_H}datarules:checks",
+        about="A sound table answers everything with exactly one row, breaks no law, and comes to an end. "
+        "Exit code 3 when one is not sound.",
+        examples=("rules check default", "rules check mine.toml --param retries=1 --json"),
     ),
     Command(
         "rules show",
         FILES,
         "Show a rule table, row by row.",
-        (arg("rules", "a shipped table, or a .toml file", "FILE", kind="file"), _PARAM),
-        f"{_H}files:rules_show",
+        (_TABLE, _PARAM),
+        f"{_H}rulefiles:rules_show",
         "fsm_agent.core.rules:Table",
-        f"{_H}plainfiles:rules",
-        f"{_H}datafiles:rules",
+        f"{_H}plainrules:table",
+        f"{_H}datarules:table",
+    ),
+    Command(
+        "rules diff",
+        FILES,
+        "Show where two rule tables decide differently.",
+        (arg("a", "a table", "A", kind="file"), arg("b", "another one", "B", kind="file")),
+        f"{_H}rulefiles:rules_diff",
+        "fsm_agent.faces.rulefiles:Compared",
+        f"{_H}plainrules:compared",
+        f"{_H}datarules:compared",
+        examples=("rules diff default conservative", "rules diff default mine.toml --json"),
+    ),
+    Command(
+        "rules graph",
+        FILES,
+        "Draw a rule table as a Mermaid flow chart.",
+        (_TABLE,),
+        f"{_H}rulefiles:rules_graph",
+        "fsm_agent.faces.drawings:Drawing",
+        f"{_H}drawings:plain",
+        f"{_H}drawings:data",
+    ),
+    Command(
+        "rules test",
+        FILES,
+        "Ask a rule table what it would decide, and why.",
+        (
+            _TABLE,
+            arg(
+                "state",
+                "the state that fires, or run",
+                "STATE",
+                kind="choice",
+                choices=("done", "failed", "unknown-result", "cancelled", "run"),
+            ),
+            arg("signal", "what happened", "SIGNAL"),
+            arg(
+                "facts",
+                "facts; those left out are as at first",
+                "FACT=VALUE",
+                kind="pairs",
+                many=True,
+                required=False,
+            ),
+            _PARAM,
+        ),
+        f"{_H}rulefiles:rules_test",
+        "fsm_agent.faces.rulefiles:Trial",
+        f"{_H}plainrules:trial",
+        f"{_H}datarules:trial",
+        examples=("rules test default failed transient_error effect=write applied=no retries_left=0",),
     ),
     Command(
         "simulate",
