@@ -189,7 +189,8 @@ def _take_over(turn: Turn, given: TakeOver) -> None:
     data: dict[str, Any] = {"epoch": given.epoch, "owner": given.owner}
     if given.tools is not None:
         specs = [t.to_data() for t in given.tools]
-        if specs != [t.to_data() for t in run.tools.values()] or given.default_tool != run.default_tool:
+        known = ([t.to_data() for t in run.tools.values()], run.default_tool, run.has_planner)
+        if known != (specs, given.default_tool, given.has_planner):
             data.update(tools=specs, default_tool=given.default_tool, has_planner=given.has_planner)
     event = turn.emit("owner_changed", data, None, {"kind": "recovery", "id": given.owner})
     for name in list(run.running):

@@ -13,6 +13,7 @@ import attrs
 
 from fsm_agent.core.errors import FsmAgentError, RefusedError
 from fsm_agent.core.inputs import (
+    AskPlanner,
     Call,
     Command,
     Input,
@@ -23,8 +24,9 @@ from fsm_agent.core.inputs import (
     Tick,
 )
 from fsm_agent.core.machine import RunState
-from fsm_agent.runtime.engine import LEASE_US, Engine, Ports
+from fsm_agent.runtime.engine import Engine, Ports
 from fsm_agent.runtime.letters import from_letter
+from fsm_agent.runtime.planner import Planner, ask
 
 FLUSH_S = 0.2
 """Longest time that an event which needs no barrier stays in memory only, in seconds."""
@@ -55,12 +57,13 @@ class CallRunner(Protocol):
 class Driver:
     """Drives an engine on the running event loop."""
 
-    def __init__(self, engine: Engine, ports: Ports, *, workers: int) -> None:
+    def __init__(self, engine: Engine, ports: Ports, *, workers: int, planner: Planner | None = None) -> None:
         """Hold *engine*; nothing starts before :meth:`run_slots` gives it slots."""
         self.engine = engine
         self.workers = workers
         self.failure: BaseException | None = None
         self._ports = ports
+        self._planner = planner
         self._calls: CallRunner | None = None
         self._queue: deque[Input] = deque()
         self._loop = asyncio.get_running_loop()
@@ -75,7 +78,7 @@ class Driver:
         """Start working: carry out the first *commands*, watch the inbox, keep the lease."""
         self._calls = calls
         self._carry_out(commands)
-        self._background = [
+        self._background += [
             self._loop.create_task(self._watch_inbox(), name="inbox"),
             self._loop.create_task(self._keep_lease(), name="lease"),
         ]
@@ -83,9 +86,10 @@ class Driver:
 
     async def end(self) -> None:
         """Stop the background work; the engine is closed by its owner."""
-        for task in self._background:
+        background = list(self._background)
+        for task in background:
             task.cancel()
-        await asyncio.gather(*self._background, return_exceptions=True)
+        await asyncio.gather(*background, return_exceptions=True)
         for handle in (self._timer, self._flusher):
             if handle is not None:
                 handle.cancel()
@@ -170,6 +174,19 @@ class Driver:
                     calls.probe(command)
                 case StopCall():
                     calls.stop(command)
+                case AskPlanner():
+                    self._ask_planner(command)
+
+    def _ask_planner(self, command: AskPlanner) -> None:
+        assert self._planner is not None, "a run without a planner asks none"
+        planner = self._planner
+
+        async def answered() -> None:
+            self.report(await ask(planner, command.request, command.briefing))
+
+        task = self._loop.create_task(answered(), name=f"planner {command.request}")
+        self._background.append(task)
+        task.add_done_callback(self._background.remove)
 
     def _after(self) -> None:
         """Set the next timer, have things flushed soon, and wake whoever waits for a change."""
@@ -183,7 +200,7 @@ class Driver:
                 wait = max(0.0, (due - self._ports.now_us()) / 1_000_000)
                 self._timer = self._loop.call_later(wait, self._tick)
         if self.resting:
-            self._flush()
+            self._flush(self.engine.rest)
         elif self._flusher is None:
             self._flusher = self._loop.call_later(FLUSH_S, self._flush)
         waiters, self._waiters = self._waiters, []
@@ -196,12 +213,12 @@ class Driver:
         self._timer_at = None
         self.report(Tick())
 
-    def _flush(self) -> None:
+    def _flush(self, flush: Callable[[], None] | None = None) -> None:
         if self._flusher is not None:
             self._flusher.cancel()
             self._flusher = None
         try:
-            self.engine.flush()
+            (flush or self.engine.flush)()
         except BaseException as error:  # noqa: BLE001 - whoever waits for the run gets it
             self._fail(error)
 
@@ -262,7 +279,7 @@ class Driver:
 
     async def _keep_lease(self) -> None:
         while self.failure is None:
-            await asyncio.sleep(LEASE_US / 3_000_000)
+            await asyncio.sleep(self.engine.ttl_us / 3_000_000)
             try:
                 self.engine.renew()
             except FsmAgentError as error:

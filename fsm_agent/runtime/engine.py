@@ -17,10 +17,13 @@ from fsm_agent.core.machine import FINAL_RUN_STATES
 from fsm_agent.core.state import Run
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.core.turn import Turn
+from fsm_agent.runtime.heads import NOWHERE, Heads
 from fsm_agent.stores.base import Lease, Store
 
 LEASE_US = 30_000_000
 """How long a lease lasts without renewal, in microseconds."""
+KEEP_EVENTS = 256
+"""At the latest after so many events the head is kept outside the log again."""
 
 
 Listener = Callable[[Sequence[Event]], None]
@@ -49,6 +52,10 @@ def needs_barrier(event: Event) -> bool:
     return event.type in ("run_created", "run_closed", "approval_answered", "run_asked", "owner_changed")
 
 
+_KEPT = frozenset({"approval_answered", "run_closed"})
+"""After these the head is kept at once."""
+
+
 class Engine:
     """A run in the hands of its owner.
 
@@ -58,6 +65,7 @@ class Engine:
         lease: The right to append.
         head: Where the log ends.
         slots: How many calls may be out at once; 0 to deliver words only.
+        ttl_us: How long the lease lasts without renewal, in microseconds.
     """
 
     def __init__(
@@ -69,7 +77,9 @@ class Engine:
         ports: Ports,
         *,
         slots: int,
+        ttl_us: int = LEASE_US,
         listeners: Sequence[Listener] = (),
+        heads: Heads = NOWHERE,
     ) -> None:
         """Take what :meth:`create` or :meth:`open` prepared."""
         self.run = run
@@ -77,9 +87,13 @@ class Engine:
         self.lease = lease
         self.head = head
         self.slots = slots
+        self.ttl_us = ttl_us
         self._ports = ports
         self._untold: list[Event] = []
         self._listeners = tuple(listeners)
+        self._heads = heads
+        self._kept = head
+        self._repairs = len(store.repairs)
         self._dead: str = ""
 
     @classmethod
@@ -92,6 +106,7 @@ class Engine:
         slots: int = 4,
         ttl_us: int = LEASE_US,
         listeners: Sequence[Listener] = (),
+        heads: Heads = NOWHERE,
     ) -> tuple["Engine", list[Command]]:
         """Begin a new run and return its engine with the first commands.
 
@@ -103,7 +118,15 @@ class Engine:
         decide(Run(given.run), given, Env(now_us=now, slots=slots))  # refuse before anything is registered
         lease = store.create(given.run, given.owner, now_us=now, ttl_us=ttl_us)
         engine = cls(
-            Run(given.run), store, lease, genesis(given.run), ports, slots=slots, listeners=listeners
+            Run(given.run),
+            store,
+            lease,
+            genesis(given.run),
+            ports,
+            slots=slots,
+            ttl_us=ttl_us,
+            listeners=listeners,
+            heads=heads,
         )
         return engine, engine.feed(given)
 
@@ -117,10 +140,12 @@ class Engine:
         *,
         tools: tuple[ToolSpec, ...] | None = None,
         default_tool: str | None = None,
+        has_planner: bool = False,
         slots: int = 4,
         ttl_us: int = LEASE_US,
         force: bool = False,
         listeners: Sequence[Listener] = (),
+        heads: Heads = NOWHERE,
     ) -> tuple["Engine", list[Command]]:
         """Take a run over: verify its log, fold it, and go on from there.
 
@@ -131,30 +156,50 @@ class Engine:
             ports: Time and chance.
             tools: The tools as this owner knows them; None to bring none.
             default_tool: Runs steps that name no tool.
+            has_planner: Whether this owner can ask a planner.
             slots: Calls at once; 0 starts nothing.
             ttl_us: Life of the lease.
             force: The holder of the lease is known to be dead.
             listeners: Told of every batch once it is durable.
+            heads: Where the log's head is kept outside of it.
 
         Raises:
             NotFoundError: No such run.
             OwnedError: Another living owner holds it.
-            CorruptError: Its log is not what was written.
+            CorruptError: Its log is not what was written, or ends before the head that is kept.
         """
+        repairs = len(store.repairs)
         lease = store.acquire(run, owner, now_us=ports.now_us(), ttl_us=ttl_us, force=force)
         try:
             head = store.head(run)
-            state = replay.replay(run, store.read(run), store.blob)
+            state = replay.replay(run, heads.check(run, store.read(run)), store.blob)
             if state.seq != head.seq:
                 raise CorruptError(
                     f"log of {run}: its head is event {head.seq}, its last event is {state.seq}"
                 )
-            engine = cls(state, store, lease, head, ports, slots=slots, listeners=listeners)
+            engine = cls(
+                state,
+                store,
+                lease,
+                head,
+                ports,
+                slots=slots,
+                ttl_us=ttl_us,
+                listeners=listeners,
+                heads=heads,
+            )
+            engine._repairs = repairs
             if state.seq == 0:
                 raise CorruptError(
                     f"log of {run}: it is empty; its owner died before the first event. Start a new run"
                 )
-            given = TakeOver(epoch=lease.epoch, owner=owner, tools=tools, default_tool=default_tool)
+            given = TakeOver(
+                epoch=lease.epoch,
+                owner=owner,
+                tools=tools,
+                default_tool=default_tool,
+                has_planner=has_planner,
+            )
             return engine, engine.feed(given)
         except BaseException:
             store.release(lease)
@@ -198,7 +243,10 @@ class Engine:
         if not in_place:
             for event in events:
                 apply(run, event)
-        return commands(run, events)
+        found = commands(run, events)
+        if len(self.store.repairs) > self._repairs:
+            self._note_repairs(env)
+        return found
 
     def _check_clean(self, before: int) -> None:
         if self.run.seq != before:
@@ -215,6 +263,22 @@ class Engine:
         task = error.task if error.task in self.run.tasks else None
         turn.emit("move_refused", data, task, actor)
         self._append(tuple(turn.events))
+
+    def _note_repairs(self, env: Env) -> None:
+        """Log what the store has cut off."""
+        repairs, self._repairs = self.store.repairs[self._repairs :], len(self.store.repairs)
+        turn = Turn(self.run, env)
+        for repair in repairs:
+            if repair.run == self.run.id:
+                words = (
+                    f"a torn tail of {repair.bytes_cut} bytes behind event {repair.head.seq} was cut off; "
+                    "nobody had been told of it"
+                )
+                facts = {"bytes_cut": repair.bytes_cut, "digest": repair.digest, "kept": repair.kept}
+                actor = {"kind": "recovery", "id": self.lease.owner}
+                turn.emit("note_added", {"text": words, "repair": facts}, None, actor)
+        if turn.events:
+            self._append(tuple(turn.events))
 
     def _append(self, events: tuple[Event, ...]) -> None:
         """Append *events*; those of a person's word are applied to the state only afterwards."""
@@ -237,13 +301,28 @@ class Engine:
             raise
         if self._listeners:
             self._untold.extend(events)
-            if barrier:
-                self._tell()
+        if barrier:
+            self._durable(keep=any(event.type in _KEPT for event in events))
 
     def flush(self) -> None:
         """Make everything durable and tell of it."""
         self.store.flush()
+        self._durable(keep=False)
+
+    def rest(self) -> None:
+        """Make everything durable, tell of it, and keep the head outside: nothing will move for a while."""
+        self.store.flush()
+        self._durable(keep=True)
+
+    def _durable(self, *, keep: bool) -> None:
         self._tell()
+        if self.head != self._kept and (keep or self.head.seq >= self._kept.seq + KEEP_EVENTS):
+            try:
+                self._heads.keep(self.store, self.run.id, self.head)
+            except FsmAgentError as error:
+                self._dead = str(error)
+                raise
+            self._kept = self.head
 
     def _tell(self) -> None:
         told, self._untold = self._untold, []
@@ -251,12 +330,14 @@ class Engine:
             for listener in self._listeners:
                 listener(told)
 
-    def renew(self, ttl_us: int = LEASE_US) -> None:
+    def renew(self) -> None:
         """Extend the lease."""
-        self.store.renew(self.lease, now_us=self._ports.now_us(), ttl_us=ttl_us)
+        self.store.renew(self.lease, now_us=self._ports.now_us(), ttl_us=self.ttl_us)
 
     def close(self) -> None:
-        """Flush, tell, and give the run up."""
-        if not self._dead:
-            self.flush()
-        self.store.release(self.lease)
+        """Flush, tell, keep the head outside, and give the run up."""
+        try:
+            if not self._dead:
+                self.rest()
+        finally:
+            self.store.release(self.lease)

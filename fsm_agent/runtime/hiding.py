@@ -3,7 +3,7 @@
 import attrs
 
 from fsm_agent.core.errors import RefusedError
-from fsm_agent.core.inputs import Answer, Edit, Note, ReconcileAs, SetInputs
+from fsm_agent.core.inputs import Answer, Edit, Note, ReconcileAs, Replan, SetInputs
 from fsm_agent.core.state import Run
 from fsm_agent.runtime.letters import Word
 from fsm_agent.runtime.vault import Vault, secret_inputs
@@ -25,6 +25,8 @@ def hidden(word: Word, run: Run, vault: Vault) -> Word:
         case ReconcileAs():
             evidence = vault.scrub(word.evidence)
             return attrs.evolve(word, result=vault.mask(word.result), evidence=evidence, who=who)
+        case Replan():
+            return attrs.evolve(word, document=vault.mask(word.document), who=who)
         case Note():
             return attrs.evolve(word, text=vault.scrub(word.text), who=who)
         case _:

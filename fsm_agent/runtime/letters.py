@@ -14,12 +14,13 @@ from fsm_agent.core.inputs import (
     Person,
     ReconcileAs,
     Reject,
+    Replan,
     Resume,
     RetryTask,
     SetInputs,
 )
 
-Word = Answer | Approve | Ask | Edit | Note | ReconcileAs | Reject | Resume | RetryTask | SetInputs
+Word = Answer | Approve | Ask | Edit | Note | ReconcileAs | Reject | Replan | Resume | RetryTask | SetInputs
 
 _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     Answer: ("task", "value"),
@@ -29,6 +30,7 @@ _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     Note: ("text", "task"),
     ReconcileAs: ("task", "verdict", "result", "evidence"),
     Reject: ("task",),
+    Replan: ("document",),
     Resume: (),
     RetryTask: ("task",),
     SetInputs: ("values",),

@@ -12,16 +12,20 @@ from typing import TypeVar, assert_never
 
 import attrs
 
+from fsm_agent.core import canon
 from fsm_agent.core.errors import FsmAgentError, IllegalTransitionError, RefusedError, StoreError
 from fsm_agent.core.events import from_body
 from fsm_agent.core.inputs import (
+    AskPlanner,
     Call,
     Command,
     Create,
     Input,
     Probe,
     Progressed,
+    Proposed,
     ReconcileAs,
+    Replan,
     Returned,
     StopCall,
     Tick,
@@ -84,6 +88,7 @@ class VirtualRun:
         self._due: list[int] = []
         self._heap: list[tuple[int, int, Happening]] = []
         self._commands: deque[Command] = deque()
+        self._answers = deque(scenario.planner or ())
         self._owners = 1
         self._inputs = 0
         self._serial = 0
@@ -158,7 +163,7 @@ class VirtualRun:
             case Crash():
                 self._crash()
             case NewPlan():
-                self.refused.append("replan: a new plan was given; a run keeps the plan that it began with")
+                self._say(Replan(document=action.document, who=action.who))
             case Approval():
                 self._say(approve(action, self.engine.run, self._judge.vault))
             case _:
@@ -181,6 +186,7 @@ class VirtualRun:
             self.clock,
             tools=self._create.tools,
             default_tool=self._create.default_tool,
+            has_planner=self._create.has_planner,
             slots=self._scenario.workers,
             force=True,
         )
@@ -203,8 +209,19 @@ class VirtualRun:
                 out = self._is_out(command.task, command.attempt)
                 spec = self._spec(command)
                 self._feed(replies.finding(self._judge, spec, command, found, still_out=out))
+            case AskPlanner():
+                self._feed(self._proposal(command.request))
             case StopCall():
                 pass  # nobody waits any more, but the call goes on: its reply arrives late
+
+    def _proposal(self, request: int) -> Proposed:
+        """Return the planner's next answer; none left means that it cannot be reached."""
+        if not self._answers:
+            return Proposed(request=request, answer=None, why="the planner is not available")
+        answer = self._answers.popleft()
+        return Proposed(
+            request=request, answer=answer if isinstance(answer, str) else canon.encode(answer).decode()
+        )
 
     def _spec(self, command: Call | Probe) -> ToolSpec:
         return self._world.tools[command.tool].spec
