@@ -12,7 +12,7 @@ append fails.
 from collections.abc import Iterable
 from typing import Any, assert_never
 
-from fsm_agent.core import budget, canon, people, replanning
+from fsm_agent.core import budget, canon, people, replanning, spoken, wishes
 from fsm_agent.core.briefing import briefing
 from fsm_agent.core.ending import check_constraints, proceed
 from fsm_agent.core.errors import PlanError
@@ -108,6 +108,16 @@ def _handle(turn: Turn, given: Input) -> None:
             _create(turn, given)
         case TakeOver():
             _take_over(turn, given)
+        case Proposed():
+            replanning.proposed(turn, given)
+        case _:
+            spoken.check(given)
+            _hear(turn, given)
+
+
+def _hear(turn: Turn, given: spoken.Word) -> None:
+    """Weigh what a person says."""
+    match given:
         case Approve():
             people.approve(turn, given)
         case Reject():
@@ -117,22 +127,19 @@ def _handle(turn: Turn, given: Input) -> None:
         case Answer():
             people.answer(turn, given)
         case SetInputs():
-            people.set_inputs(turn, given)
+            wishes.set_inputs(turn, given)
         case Ask():
-            people.wish(turn, given)
+            wishes.wish(turn, given)
         case Resume():
-            people.resume(turn, given)
+            wishes.resume(turn, given)
         case RetryTask():
             people.retry(turn, given)
         case ReconcileAs():
             people.reconcile_as(turn, given)
-        case Proposed():
-            replanning.proposed(turn, given)
         case Replan():
-            people.may_speak(given.who)
             replanning.by_person(turn, given)
         case Note():
-            people.note(turn, given)
+            wishes.note(turn, given)
         case _:
             assert_never(given)
 

@@ -59,21 +59,34 @@ def drain(turn: Turn) -> None:
 
 
 def _wake(turn: Turn) -> None:
-    """Resume a waiting run when something can move again without a further word."""
+    """Resume a waiting run when something can move again, or when what it waited for is no longer there."""
     run = turn.run
-    waiting = run.state in (RunState.AWAITING, RunState.UNKNOWN)
-    if waiting and not run.paused and (movable(run) or _all_ended(run)):
+    if run.state not in (RunState.AWAITING, RunState.UNKNOWN) or run.paused:
+        return
+    ends = run.wish in ("none", "pause") and (_all_ended(run) or not _waits(run))
+    if ends or movable(run):
         if run.wish == "none":
             turn.move_run("resume", "something can move again")
-        elif run.wish == "pause":
-            turn.move_run("resume", "evidence is on its way", keep_wish=True)
+        else:
+            turn.move_run("resume", f"something can move, before the {run.wish}", keep_wish=True)
+
+
+def _waits(run: Run) -> bool:
+    """Whether there still is what a waiting run says that it waits for: an unknown result, or a question."""
+    if run.state is RunState.AWAITING:
+        return bool(run.questions)
+    return run.counts[TaskState.UNKNOWN] > 0 if run.wish == "none" else run.tally()["unacknowledged"] > 0
 
 
 def movable(run: Run) -> bool:
-    """Whether something goes on without a person: a call, a probe, a back-off, a ready task."""
-    if run.running or run.probing or run.asked or _startable(run) or replanning.due(run, run.at, woken=True):
+    """Whether something goes on without a person; after a wish only what is out, and probes, still do."""
+    if run.running or run.probing:
         return True
-    return _timed(run)
+    if run.wish != "none":
+        return any(run.meant(t) for t in run.timers if t[1] == "probe")
+    if run.asked or replanning.due(run, run.at, woken=True) is not None:
+        return True
+    return _startable(run) or _timed(run)
 
 
 def _timed(run: Run) -> bool:
@@ -114,11 +127,13 @@ def _conclude(turn: Turn, held: list[tuple[int, str]]) -> None:
         return
     if any(run.meant(t) for t in run.timers if t[1] == "probe"):
         return
-    unknown = [t for t in run.tasks.values() if t.state is TaskState.UNKNOWN and t.id not in run.acknowledged]
+    unknown = run.tally()["unacknowledged"]
     if unknown:
         if run.state is RunState.RUNNING:
-            names = ", ".join(t.id for t in unknown)
-            turn.move_run("lose", f"the results of {names} are unknown; a person must say or acknowledge")
+            words = (
+                f"{unknown} results are unknown; a person must say what became of them, or acknowledge them"
+            )
+            turn.move_run("lose", words)
         return
     if run.wish == "pause":
         if run.state is RunState.RUNNING:
@@ -155,7 +170,7 @@ def _rest(turn: Turn, held: list[tuple[int, str]]) -> None:
     elif run.counts[TaskState.UNKNOWN]:
         turn.move_run("lose", "a result is unknown, and nothing moves without a person's word")
     elif run.questions:
-        turn.move_run("hold", f"waiting for a person: {', '.join(run.questions)}")
+        turn.move_run("hold", f"waiting for a person: {run.asking()}")
     else:
         waiting = [t.id for t in run.tasks.values() if t.state in (TaskState.PENDING, TaskState.FAILED)]
         fire(turn, None, Signal.DEADLOCK, because=f"nothing can move; left: {', '.join(waiting[:8])}")
@@ -164,7 +179,7 @@ def _rest(turn: Turn, held: list[tuple[int, str]]) -> None:
 def _end(turn: Turn) -> None:
     run = turn.run
     if run.questions:
-        turn.move_run("hold", f"waiting for a person: {', '.join(run.questions)}")
+        turn.move_run("hold", f"waiting for a person: {run.asking()}")
         return
     if check_constraints(turn, at_end=True):
         return
@@ -249,7 +264,7 @@ def report(run: Run) -> dict[str, Any]:
         "done": done if len(done) <= 100 else len(done),
         "not_done": [{"task": t.id, "state": t.state.value, "reason": _why_not(run, t)} for t in left],
         "unknown": sorted(t.id for t in left if t.state is TaskState.UNKNOWN),
-        "remains": [_remains(t) for t in left if t.state in (TaskState.UNKNOWN, TaskState.FAILED)],
+        "remains": [words for t in left if (words := _remains(t))],
         "used": {
             "tool_calls": used.tool_calls,
             "planner_calls": used.planner_calls,
@@ -270,4 +285,6 @@ def _why_not(run: Run, task: Task) -> str:
 def _remains(task: Task) -> str:
     if task.state is TaskState.UNKNOWN:
         return f"find out whether {task.id} ({task.tool}) took effect, key {task.key}"
-    return f"see to {task.id}: {task.reason}"
+    if task.effect != "read" and task.applied == "yes":
+        return f"see to {task.id} ({task.tool}), which took effect, key {task.key}: {task.reason}"
+    return f"see to {task.id}: {task.reason}" if task.state is TaskState.FAILED else ""

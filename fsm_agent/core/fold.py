@@ -151,6 +151,8 @@ def _run_moved(run: Run, event: Event) -> None:
     trigger = data["trigger"]
     if trigger == "resume":
         run.closed = False
+        if data["source"] == "failed":
+            run.acknowledged = frozenset()  # what was accepted ended that run; this one has to know
         if not data.get("keep_wish"):
             run.wish, run.paused = "none", False
     elif trigger == "hold" and data.get("paused"):
@@ -535,6 +537,8 @@ def _reconciled(run: Run, event: Event) -> None:
     task = run.tasks[event.task]
     run.touch(task)
     _unprobe(run, task)
+    if "probe_at" in event.data:
+        _rearm(run, task, event.data["probe_at"])
     if "usage" in event.data:
         _spend(run, event.data["usage"])
 

@@ -15,6 +15,9 @@ from fsm_agent.core.signals import DOMAIN, LEGAL_DECISIONS, Decision, Signal
 from fsm_agent.core.state import RUN, Run, Task, Trouble
 from fsm_agent.core.turn import Turn
 
+STRENGTH: Final = ("none", "pause", "abort", "cancel")
+"""Wishes, the weaker first; a stronger one replaces a weaker one."""
+
 Facts = dict[str, str | int]
 
 _CAPS: Final = {name: bounds[1] for name, bounds in DOMAIN.items() if isinstance(bounds[1], int)}
@@ -278,8 +281,7 @@ def _ask_replan(turn: Turn, task: Task | None, signal: Signal, scope: str, reaso
 
 def wish(turn: Turn, wanted: str, reason: str, **more: Any) -> None:
     """Record a wish that the rules decided; a stronger or equal one that is in force stays."""
-    strength = ("none", "pause", "abort", "cancel")
-    if strength.index(wanted) > strength.index(turn.run.wish):
+    if STRENGTH.index(wanted) > STRENGTH.index(turn.run.wish):
         turn.emit("run_asked", {"wish": wanted, "reason": reason, **more})
 
 
@@ -326,7 +328,7 @@ def may_retry(task: Task) -> bool:
 def last_signal(task: Task) -> Signal:
     """Return the signal that *task* fired last; it has failed or is unknown."""
     assert task.trouble is not None, "it never failed"
-    return Signal(task.trouble.signal)
+    return Signal(task.trouble.signal or Signal.UNVERIFIED)
 
 
 def has_probe(run: Run, task: Task) -> bool:

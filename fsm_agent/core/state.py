@@ -491,6 +491,12 @@ class Run:
             heappop(timers)
         return timers[0][0] if timers else None
 
+    def asking(self) -> str:
+        """Return in words who has an open question, the first eight by name."""
+        names = list(self.questions)[:8]
+        more = len(self.questions) - len(names)
+        return ", ".join(names) + (f" and {more} more" if more else "") or "nothing"
+
     def tally(self) -> dict[str, int]:
         """Return how many tasks run, are unknown without acknowledgement, and are unfinished."""
         counts = self.counts

@@ -86,7 +86,9 @@ class Turn:
         )
         return self.emit("task_moved", full, task.id, actor)
 
-    def move_run(self, trigger: str, reason: str, **more: Any) -> Event:
+    def move_run(
+        self, trigger: str, reason: str, *, actor: dict[str, Any] | None = None, **more: Any
+    ) -> Event:
         """Move the run by *trigger*.
 
         Raises:
@@ -99,9 +101,8 @@ class Turn:
             raise IllegalTransitionError(
                 machine="run", id=run.id, state=source, trigger=trigger, legal=legal("run", source), why=fault
             )
-        return self.emit(
-            "run_moved", {"trigger": trigger, "source": source.value, "dest": dest, "reason": reason, **more}
-        )
+        data = {"trigger": trigger, "source": source.value, "dest": dest, "reason": reason, **more}
+        return self.emit("run_moved", data, None, actor)
 
 
 def actor_of(who: Person) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from fsm_agent.core import replay
 from fsm_agent.core.decide import advance, apply, commands, decide
 from fsm_agent.core.errors import CorruptError, FsmAgentError, RefusedError, StoreDeadError
 from fsm_agent.core.events import Event, Head, genesis, seal
+from fsm_agent.core.gently import clean
 from fsm_agent.core.inputs import Command, Create, Env, Input, Probed, Progressed, Returned, TakeOver, Tick
 from fsm_agent.core.machine import FINAL_RUN_STATES
 from fsm_agent.core.state import Run
@@ -257,9 +258,9 @@ class Engine:
         if self._dead:
             return
         turn = Turn(self.run, env)
-        data = {"input": type(given).__name__, "code": error.code, "message": str(error)}
+        data = {"input": type(given).__name__, "code": error.code, "message": clean(str(error))}
         who = getattr(given, "who", None)
-        actor = {"kind": "human", "id": str(who.by)} if who is not None else None
+        actor = {"kind": "human", "id": clean(str(who.by))} if who is not None else None
         task = error.task if error.task in self.run.tasks else None
         turn.emit("move_refused", data, task, actor)
         self._append(tuple(turn.events))

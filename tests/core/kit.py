@@ -9,11 +9,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import attrs
+import pytest
 
 from fsm_agent.core import planning, replay
 from fsm_agent.core.audit import Audit, audit
 from fsm_agent.core.decide import decide, state_digest
-from fsm_agent.core.errors import FsmAgentError
+from fsm_agent.core.errors import FsmAgentError, RefusedError
 from fsm_agent.core.events import Event, Head, Record, genesis, seal
 from fsm_agent.core.inputs import (
     NO_USAGE,
@@ -346,6 +347,14 @@ class Lab:
         assert_indexed(folded)
         assert_indexed(self.run)
         assert_never_stuck(self.run)
+
+
+@contextmanager
+def refused(code: str | None = None) -> Iterator[None]:
+    """Expect that what is said here is refused, with this code if one is given."""
+    with pytest.raises(RefusedError) as caught:
+        yield
+    assert code in (None, caught.value.code), f"{caught.value.code}: {caught.value}"
 
 
 @contextmanager
