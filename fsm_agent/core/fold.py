@@ -73,9 +73,8 @@ def _owner_changed(run: Run, event: Event) -> None:
 def _plan_adopted(run: Run, event: Event) -> None:
     plan: Plan = planning.trusted(event.data["plan"])
     run.plan = plan
-    run.plan_version = event.data["plan_version"]
-    run.replan_scope = "none"
-    if run.plan_version > 1:
+    before, run.plan_version = run.plan_version, event.data["plan_version"]
+    if run.plan_version > max(before, 1):  # a plan of the same version was only added to
         _end_replans(run, event)
     run.metered = plan.budgets.tokens is not None or plan.budgets.cost_micros is not None
     run.constraint_values = {c.key: run.constraint_values.get(c.key, c.value) for c in plan.constraints}
@@ -102,6 +101,7 @@ def _plan_adopted(run: Run, event: Event) -> None:
 
 def _end_replans(run: Run, event: Event) -> None:
     """A plan is adopted over another: it answers one replan, or all of them."""
+    run.replan_scope = "none"
     run.replanned_at = event.at
     run.replans_in_a_row += 1
     answered = event.data.get("answers", RUN)
@@ -454,6 +454,8 @@ def _decided(run: Run, event: Event) -> None:
             _counter(run, task, name, 0)
     if decide == "reconcile" and task is not None:
         _rearm(run, task, data["params"]["probe_at"])
+    if "about" in data and not decide.startswith("replan"):
+        run.drop(run.replans, data["about"])
     if data["signal"] in ("budget_low", "budget_exhausted"):
         run.account.band = data["signal"].removeprefix("budget_")
     elif data["signal"] == "constraint_violated":

@@ -22,13 +22,11 @@ class Env:
         now_us: UTC epoch in microseconds. Events are stamped later than this only to stay strictly increasing.
         jitter: A number in [0, 1), drawn by the shell, recorded through the delay it leads to.
         slots: How many calls this shell may have out at once; 0 when it only delivers a person's word.
-        plans: Whether whoever feeds the input draws new plans by itself, so that a replan asks nobody.
     """
 
     now_us: int
     jitter: float = 0.0
     slots: int = 4
-    plans: bool = False
 
 
 @attrs.frozen(kw_only=True)

@@ -259,8 +259,7 @@ def _act(
         case Decision.ABORT:
             wish(turn, "abort", reason)
         case Decision.REPLAN_LOCAL | Decision.REPLAN_GLOBAL:
-            if not turn.env.plans:
-                _ask_replan(turn, task, signal, decide.removeprefix("replan-"), reason)
+            _ask_replan(turn, task, signal, decide.removeprefix("replan-"), reason)
 
 
 def _ask_replan(turn: Turn, task: Task | None, signal: Signal, scope: str, reason: str) -> None:
