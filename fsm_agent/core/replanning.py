@@ -1,6 +1,6 @@
 """Changing the plan: asked for by the table alone, proposed by a fall-back, a planner or a person, adopted by the gate.
 
-A replan that was decided waits for what is unknown and for its cool-down; it is not lost. Every planner call is
+A replan that was decided waits for its cool-down, and for every effect that is under way or unknown; it is not lost. Every planner call is
 counted before it is made. A refused proposal is told why, and the table says whether to ask again.
 """
 
@@ -32,6 +32,8 @@ def due(run: Run, now: int, *, woken: bool = False) -> Replanning | None:
         return None
     if run.counts[TaskState.UNKNOWN] or RUN in run.questions:
         return None
+    if any(run.tasks[name].effect != "read" for name in run.running):
+        return None  # its effect may become unknown, or be what the new plan asks for
     return next((r for r in run.replans.values() if r.not_before <= now), None)
 
 
@@ -142,7 +144,14 @@ def refuse(turn: Turn, request: Replanning, error: RefusedProposalError, record:
         data["strategy"] = error.signature
     turn.emit("replan_refused", data, request.task, MODEL)
     about = turn.run.tasks.get(request.task or "")
-    fire(turn, None, Signal.PLAN_REJECTED, because=f"{error.gate}: {error.why}", about=about)
+    fire(
+        turn,
+        None,
+        Signal.PLAN_REJECTED,
+        because=f"{error.gate}: {error.why}",
+        about=about,
+        extra={"about": request.task or RUN},
+    )
 
 
 def _infeasible(turn: Turn, request: Replanning, document: dict[str, Any], record: dict[str, Any]) -> None:
