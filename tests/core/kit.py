@@ -120,6 +120,7 @@ class Lab:
         store: MemoryStore | None = None,
         checked: bool = True,
         run: str = "r",
+        planner: bool = False,
         **plan: Any,
     ) -> None:
         self.ports = Ports()
@@ -140,6 +141,7 @@ class Lab:
             classify_digest="0" * 64,
             version="test",
             default_tool=default_tool,
+            has_planner=planner,
         )
         self.engine, commands = Engine.create(self.store, self.create, self.ports, slots=slots)
         self.commands.extend(commands)
