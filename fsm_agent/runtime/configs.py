@@ -4,7 +4,6 @@ A table that is not sound does not leave this module.
 """
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -100,6 +99,21 @@ def read_rules(name: str | Path, params: Mapping[str, int | float] | None = None
     )
 
 
+def with_lines(table: Table) -> Table:
+    """Return *table*, which comes from a log, with the lines of its rows where its document is found and still the same.
+
+    Looked at: the shipped table of its name, and a ``.toml`` file of its name in the working directory.
+    """
+    for name in (table.name, f"{table.name}.toml"):
+        try:
+            found = read_rules(name, table.params)
+        except (NotFoundError, ConfigError, RulesError):
+            continue
+        if found == table:
+            return found
+    return table
+
+
 def rules_file(source: str) -> Path:
     """Return the file of a shipped table, so that a reason can point into it.
 
@@ -142,6 +156,8 @@ def _shipped(name: str) -> Path:
 
 def _parse(path: Path) -> tuple[Mapping[str, Any], dict[str, int]]:
     """Return the document and the line of every row that has an id."""
+    import tomllib  # a log brings its table along as JSON
+
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
