@@ -29,7 +29,12 @@ def shape(name: str, n: int) -> list[tuple[int, tuple[int, ...]]]:
         case "layers":
             width = 50
             return [
-                (i, () if i < width else tuple(sorted({i - width, i // width * width - width + (i + 1) % width})))
+                (
+                    i,
+                    ()
+                    if i < width
+                    else tuple(sorted({i - width, i // width * width - width + (i + 1) % width})),
+                )
                 for i in range(n)
             ]
     raise ValueError(name)
@@ -116,19 +121,29 @@ def measure(name: str, n: int, *, durable: bool, repeats: int) -> dict[str, Any]
             mine.append(asyncio.run(ours(plan, Path(folder) / "runs.db" if durable else None)))
         bare.append(asyncio.run(floor(graph)))
     us, floor_us = statistics.median(mine) / n * 1e6, statistics.median(bare) / n * 1e6
-    return {"shape": name, "n": n, "us_per_step": round(us, 1), "floor_us": round(floor_us, 1), "x_floor": round(us / floor_us, 1)}
+    return {
+        "shape": name,
+        "n": n,
+        "us_per_step": round(us, 1),
+        "floor_us": round(floor_us, 1),
+        "x_floor": round(us / floor_us, 1),
+    }
 
 
 def main() -> None:
     """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--durable", action="store_true", help="a SQLite file instead of memory")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     rows = []
     for name in ("chain", "fan", "layers"):
-        small, large = (measure(name, n, durable=options.durable, repeats=options.repeats) for n in (1000, 10000))
+        small, large = (
+            measure(name, n, durable=options.durable, repeats=options.repeats) for n in (1000, 10000)
+        )
         large["growth"] = round(large["us_per_step"] / small["us_per_step"], 2)
         rows += [small, large]
         if not options.json:

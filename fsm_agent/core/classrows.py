@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
-import re2
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import ConfigError, ValueRefusedError
@@ -270,6 +269,8 @@ def _grpc_name(name: str, at: str) -> str:
 
 
 def _pattern(text: str, at: str) -> Any:
+    import re2  # slow to load, and not before a classification is
+
     options = re2.Options()
     options.log_errors = False
     try:

@@ -9,6 +9,7 @@ every fingerprint and grows with any change of a mask: old and new fingerprints 
 
 import json
 import re
+from functools import cache
 from typing import Final
 
 from fsm_agent.core import canon
@@ -38,8 +39,7 @@ _UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F
 _TEMPORARY = r"tmp[a-z0-9_]{8}(?![A-Za-z0-9_])"  # tempfile's names
 _COLONS = r"[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}"  # IPv6 and MAC addresses
 _QUANTITY = rf"(?:[0-9]+(?:\.[0-9]+)?\ ?{_UNIT}(?![A-Za-z])\ ?){{1,4}}"
-_MASKS: Final = re.compile(
-    rf"""
+_MASKED: Final = rf"""
       ['"`“‘「](?P<quoted>[A-Za-z_][A-Za-z0-9_.]{{0,60}}+)['"`”’」]
     | (?P<url>://(?:\[[^\]\s]{{1,64}}\])?+[^\s"'`<>)\]|，。；）”]++)
     | (?P<path>(?<![A-Za-z0-9_/])/[^\s"'`,;:()\[\]{{}}<>|，。；：（）“”]*+
@@ -51,9 +51,7 @@ _MASKS: Final = re.compile(
       | (?P<number>[0-9]++(?:[.,][0-9]++)*+(?:[eE][-+]?[0-9]++)?+(?![A-Za-z]))
       | (?P<token>[A-Za-z]*+[0-9][A-Za-z0-9]*+|(?<=[_-])[A-Za-z]{{14,}}+)
     )
-    """,
-    re.VERBOSE | re.ASCII,
-)
+    """
 _WIDE_DIGITS: Final = {0xFF10 + digit: str(digit) for digit in range(10)}
 _MASKS_IN_NAME: Final = re.compile(
     rf"(?<![A-Za-z0-9])(?:(?P<all>{_UUID}|{_TEMPORARY})|[A-Za-z]*+[0-9][A-Za-z0-9]*+)", re.ASCII
@@ -71,6 +69,12 @@ _BEFORE_CODE: Final = re.compile(
 _BEFORE_STATUS: Final = re.compile(r"(?<![a-z])(?:returned|got|response|received|返回)\Z")
 
 
+@cache
+def _masks() -> re.Pattern[str]:
+    """Return what changes by itself, as a pattern; it takes milliseconds to build, and many runs never fail."""
+    return re.compile(_MASKED, re.VERBOSE | re.ASCII)
+
+
 def mask(message: str) -> str:
     """Return *message*, cut to ``MAX_CHARS``, with ``#`` for everything that changes by itself."""
     text = message[:MAX_CHARS]
@@ -78,7 +82,7 @@ def mask(message: str) -> str:
         text = text.replace("%5B", "[").replace("%5D", "]")
     if not text.isascii():
         text = text.translate(_WIDE_DIGITS)
-    return _MASKS.sub(_replace, text)
+    return _masks().sub(_replace, text)
 
 
 def fingerprint(*, tool: str, signal: str, code: str | None, class_name: str | None, message: str) -> str:
@@ -104,7 +108,7 @@ def _replace(match: re.Match[str]) -> str:
             return _token(text)
         case "quoted":
             keep = sum(map(str.isdigit, text)) <= 2 and not any(map(_is_random, match["quoted"].split("_")))
-            return text if keep else text[0] + _MASKS.sub(_replace, text[1:-1]) + text[-1]
+            return text if keep else text[0] + _masks().sub(_replace, text[1:-1]) + text[-1]
         case "path":
             return _path(text)
         case "url":

@@ -1,6 +1,5 @@
 """Faults of a plan are collected, never thrown one by one: whoever corrects a plan sees all of them at once."""
 
-import difflib
 import itertools
 from collections.abc import Collection, Sequence
 from typing import Any, Final
@@ -47,6 +46,8 @@ class Faults:
         self._fuel -= len(known)
         if self._fuel < 0 or len(word) > _LONGEST:
             return ""
+        import difflib  # only a wrong name needs it
+
         alike = [name for name in known if abs(len(name) - len(word)) <= 3]
         close = difflib.get_close_matches(word, alike, n=1)
         return f"did you mean {close[0]!r}? " if close else ""

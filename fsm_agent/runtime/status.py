@@ -1,7 +1,6 @@
 """What a run looks like from outside: values made from the state, and the command that moves it on."""
 
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 import attrs
@@ -88,6 +87,8 @@ class Status:
         return f"<run {self.run}: {self.state}, {self.done}/{len(self.tasks)} done, head {self.head.seq}>"
 
     def _repr_html_(self) -> str:
+        from html import escape  # only a notebook needs it
+
         rows = "".join(
             f"<tr><td>{escape(t.id)}</td><td>{escape(t.state)}</td><td>{t.attempts}</td><td>{escape(t.reason)}</td></tr>"
             for t in self.tasks.values()

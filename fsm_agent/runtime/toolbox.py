@@ -4,7 +4,6 @@ Registration is strict: what could not be called, or would be read in two ways, 
 never when the plan is half done.
 """
 
-import difflib
 import functools
 import math
 import re
@@ -317,6 +316,8 @@ _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
 def _refuse_unknown(what: str, unknown: dict[str, object], known: Iterable[str]) -> None:
+    import difflib  # only a wrong name needs it
+
     for option in unknown:
         near = difflib.get_close_matches(option, known, n=1)
         advice = f"did you mean {near[0]!r}?" if near else f"options: {', '.join(known)}"
