@@ -229,7 +229,7 @@ def _start(run: Run, task: Task, event: Event) -> None:
         if task.attempt and data["args_digest"] != task.args_digest:
             tally.new_strategy(run, trouble)
         trouble.late = None
-    task.attempt = data["attempt"]
+    task.attempt, task.started = data["attempt"], event.seq
     task.tool, task.effect = data["tool"], data["effect"]
     task.args, task.args_digest, task.key = data["args"], data["args_digest"], data["key"]
     task.deadline_at = data["deadline_at"]
@@ -299,6 +299,7 @@ def _succeed(run: Run, task: Task, event: Event) -> None:
 
 def _keep_result(run: Run, task: Task, value: Any, result_digest: str) -> None:
     task.result, task.result_digest = value, result_digest
+    task.was = ""
     task.reason, task.args = "", None  # nothing needs the arguments of a done call; their digest stays
     run.replans_in_a_row = 0
 
@@ -387,6 +388,7 @@ def _new_series(task: Task) -> None:
 
 def _invalidate(run: Run, task: Task, event: Event) -> None:
     del run, event
+    task.was = task.result_digest
     task.result, task.result_digest, task.reason, task.reason_code, task.origin = None, "", "", "", ""
     task.not_before, task.armed = 0, None
     _new_series(task)
@@ -585,6 +587,7 @@ def _land(run: Run, task: Task, args_digest: str | None) -> None:
 
 
 def _input_changed(run: Run, event: Event) -> None:
+    run.changed_at = event.seq
     run.inputs = {**run.inputs, **event.data.get("inputs", {})}
     run.constraint_values = {**run.constraint_values, **event.data.get("constraints", {})}
     run.broken -= frozenset(event.data.get("constraints", {}))

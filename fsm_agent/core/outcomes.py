@@ -7,7 +7,7 @@ result, whatever its error was called; only evidence leads out of there.
 from collections.abc import Mapping
 from typing import Any
 
-from fsm_agent.core import canon, derived
+from fsm_agent.core import canon, changes, derived
 from fsm_agent.core.door import fire_failed, present_digest, scope_of
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.fingerprint import fingerprint
@@ -52,8 +52,13 @@ def ended(turn: Turn, task: Task, outcome: Outcome) -> None:
         signal, words = _verify(turn.run, task, outcome.value)
         if signal is None:
             digest = canon.value_digest("result", outcome.value)
+            again = bool(task.was)
             turn.move(task, "succeed", {"outcome": data, "result_digest": digest}, applied="yes")
             fire(turn, task, Signal.SUCCESS)
+            if again:
+                changes.result_changed(turn, task)
+            if turn.run.changed_at > task.started and changes.drifted(turn.run, task):
+                changes.inputs_changed(turn)
             if task.step.estimate is not None:
                 _weigh_cost(turn, task, outcome)
             return

@@ -200,7 +200,9 @@ def _decide(turn: Turn, question: Question, given: Answer, words: str) -> None:
             _answered(turn, name, question, "answered", who, value=value, probe_at=at)
         case "abort":
             _abort(turn, question, given)
-        case _:  # continue
+        case "keep" if not words:
+            raise _bad_answer(question, given, '"keep" needs a "note" in words: why may it stand?')
+        case _:  # continue, keep
             _answered(turn, name, question, "answered", who, value=value)
 
 

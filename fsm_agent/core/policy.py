@@ -286,20 +286,30 @@ def wish(turn: Turn, wanted: str, reason: str, **more: Any) -> None:
 
 def escalate(turn: Turn, task: Task | None, signal: Signal, reason: str) -> None:
     """Open a question to a person; other branches go on."""
+    ask(turn, task, legal_answers(turn.run, task), reason, signal=signal.value)
+
+
+def ask(turn: Turn, task: Task | None, answers: tuple[str, ...], say: str, *, signal: str = "") -> None:
+    """Ask a person to decide about a task, or about the run.
+
+    Args:
+        turn: The turn.
+        task: The task; None for the run.
+        answers: What may be answered, in the order shown.
+        say: What is asked, in words.
+        signal: What made it necessary, if it was a signal.
+    """
     run = turn.run
-    answers = legal_answers(run, task)
     name = task.id if task is not None else RUN
-    turn.emit(
-        "approval_requested",
-        {
-            "kind": "decide",
-            "args_digest": canon.value_digest("question", [run.id, name, run.seq]),
-            "signal": signal.value,
-            "answers": list(answers),
-            "say": reason,
-        },
-        task.id if task is not None else None,
-    )
+    data: dict[str, Any] = {
+        "kind": "decide",
+        "args_digest": canon.value_digest("question", [run.id, name, run.seq]),
+        "answers": list(answers),
+        "say": say,
+    }
+    if signal:
+        data["signal"] = signal
+    turn.emit("approval_requested", data, task.id if task is not None else None)
 
 
 def legal_answers(run: Run, task: Task | None) -> tuple[str, ...]:

@@ -176,6 +176,8 @@ class Task:
         reserved: What the running call has reserved.
         used: What the present attempt has reported to have used, before it ends.
         moved: Seq of the last event that moved it.
+        started: Seq of its last start.
+        was: Digest of the result that it had before it was invalidated.
     """
 
     id: str
@@ -206,6 +208,8 @@ class Task:
     reserved: Usage | None = None
     used: Usage = NO_USAGE
     moved: int = 0
+    started: int = 0
+    was: str = ""
 
     @property
     def ready(self) -> bool:
@@ -293,6 +297,7 @@ class Run:
         tools: What the toolbox declared, by name.
         default_tool: Runs steps that name no tool; None: a person answers them.
         inputs: The effective inputs.
+        changed_at: Seq of the last change of an input.
         tasks: By id, in plan order.
         children: Task id → ids of the tasks that depend on it, with whether they do so optionally.
         counts: How many tasks are in each state.
@@ -341,6 +346,7 @@ class Run:
     default_tool: str | None = None
     has_planner: bool = False
     inputs: dict[str, Any] = attrs.field(factory=dict)
+    changed_at: int = 0
     tasks: dict[str, Task] = attrs.field(factory=dict)
     children: dict[str, list[tuple[str, bool]]] = attrs.field(factory=dict)
     counts: dict[str, int] = attrs.field(factory=lambda: dict.fromkeys(TaskState, 0))
@@ -535,6 +541,7 @@ _SCALARS: Final = (
     "default_tool",
     "has_planner",
     "inputs",
+    "changed_at",
     "tasks",
     "children",
     "wish",

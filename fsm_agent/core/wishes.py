@@ -6,9 +6,8 @@ refused, so that nobody believes it was heard.
 
 from typing import Any, Final
 
-from fsm_agent.core import door, planning
-from fsm_agent.core.door import approval_digest
-from fsm_agent.core.errors import PlanError, RefusedError, UnresolvedReferenceError
+from fsm_agent.core import changes, planning
+from fsm_agent.core.errors import PlanError, RefusedError
 from fsm_agent.core.inputs import Ask, Note, Person, Resume, SetInputs
 from fsm_agent.core.machine import FINAL_RUN_STATES, RunState, TaskState
 from fsm_agent.core.outcomes import task_named
@@ -144,7 +143,7 @@ def set_inputs(turn: Turn, given: SetInputs) -> None:
         turn.emit("input_changed", data, None, actor)
         names = (*inputs, *(f"constraints.{k}" for k in constraints))
         fire(turn, None, Signal.INPUT_CHANGED, because=", ".join(names))
-        _ask_again(turn)
+        changes.inputs_changed(turn)
 
 
 def _sorted_out(run: Run, given: SetInputs) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -180,20 +179,6 @@ def _budget(key: str, value: Any) -> dict[str, Any]:
     if not hasattr(limits, field):
         raise RefusedError(f"budgets.{key}: the part kept back is set in the plan; set the limit itself")
     return {field: getattr(limits, field)}
-
-
-def _ask_again(turn: Turn) -> None:
-    """Void every request whose arguments are no longer what the plan resolves to."""
-    run = turn.run
-    for name in [n for n, q in run.questions.items() if q.kind == "approval"]:
-        question, task = run.questions[name], run.tasks[name]
-        spec = run.spec_of(task)
-        try:
-            now = approval_digest(run, task, spec, door.resolve(run, task, spec.name)) if spec else ""
-        except UnresolvedReferenceError:
-            now = ""
-        if now != (question.base_digest or question.digest):
-            turn.move(task, "invalidate", {"reason": "an input that its arguments rest on changed"})
 
 
 def note(turn: Turn, given: Note) -> None:

@@ -1,0 +1,1 @@
+"""The shell: engine, driver, tools, calls, secrets, telemetry."""
