@@ -75,7 +75,7 @@ def _waits(run: Run) -> bool:
     """Whether there still is what a waiting run says that it waits for: an unknown result, or a question."""
     if run.state is RunState.AWAITING:
         return bool(run.questions)
-    return run.counts[TaskState.UNKNOWN] > 0 if run.wish == "none" else run.tally()["unacknowledged"] > 0
+    return run.counts[TaskState.UNKNOWN] > 0 if run.wish == "none" else run.unacknowledged() > 0
 
 
 def movable(run: Run) -> bool:
@@ -127,7 +127,7 @@ def _conclude(turn: Turn, held: list[tuple[int, str]]) -> None:
         return
     if any(run.meant(t) for t in run.timers if t[1] == "probe"):
         return
-    unknown = run.tally()["unacknowledged"]
+    unknown = run.unacknowledged()
     if unknown:
         if run.state is RunState.RUNNING:
             words = (

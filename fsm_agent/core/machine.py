@@ -295,7 +295,9 @@ def guard(task: str, state: str, trigger: str, data: Mapping[str, Any], *, effec
         )
 
 
-def run_fault(trigger: str, *, running: int, unacknowledged: int, unfinished: int) -> str:
+def run_fault(
+    trigger: str, *, running: int, unacknowledged: int, unfinished: int, asked: int, denied: int
+) -> str:
     """Return why a run may not make this move with its tasks as they are, or an empty string.
 
     Args:
@@ -303,6 +305,8 @@ def run_fault(trigger: str, *, running: int, unacknowledged: int, unfinished: in
         running: How many tasks are running.
         unacknowledged: How many tasks have an unknown result that no person has acknowledged.
         unfinished: How many tasks are neither done nor cancelled.
+        asked: How many questions are open.
+        denied: How many tasks were cancelled for a reason that the plan does not allow for.
     """
     if trigger in ("start", "resume"):
         return ""
@@ -312,6 +316,10 @@ def run_fault(trigger: str, *, running: int, unacknowledged: int, unfinished: in
         return f"{unacknowledged} effects are unknown, and nobody has acknowledged them"
     if trigger == "succeed" and unfinished:
         return f"{unfinished} tasks are neither done nor cancelled"
+    if trigger == "succeed" and asked:
+        return f"{asked} questions are open"
+    if trigger == "succeed" and denied:
+        return f"{denied} tasks were cancelled for a reason that the plan does not allow for"
     return ""
 
 

@@ -248,9 +248,8 @@ def _take_over(turn: Turn, task: Task, source: Task) -> None:
         turn.move(task, "invalidate", {"reason": "the plan has it again"}, applied="no")
     words = f"the same call was made by {source.id}"
     evidence = {"seq": source.moved, "words": words}
-    turn.move(
-        task, "settle", {"evidence": evidence, "result": source.result, "result_digest": source.result_digest}
-    )
+    data = {"evidence": evidence, "result": source.result, "result_digest": source.result_digest}
+    turn.move(task, "settle", {**data, "signal": Signal.RECONCILED_APPLIED.value})
     fire(turn, task, Signal.RECONCILED_APPLIED, because=words)
 
 

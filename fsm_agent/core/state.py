@@ -503,18 +503,27 @@ class Run:
         more = len(self.questions) - len(names)
         return ", ".join(names) + (f" and {more} more" if more else "") or "nothing"
 
-    def tally(self) -> dict[str, int]:
-        """Return how many tasks run, are unknown without acknowledgement, and are unfinished."""
+    def tally(self, trigger: str) -> dict[str, int]:
+        """Return the counts that decide whether the run may move by *trigger*: see :func:`run_fault`."""
         counts = self.counts
-        unknown = counts[TaskState.UNKNOWN]
+        denied = (
+            t for t in self.tasks.values() if t.state is TaskState.CANCELLED and t.reason_code not in BENIGN
+        )
+        return {
+            "running": counts[TaskState.RUNNING],
+            "unacknowledged": self.unacknowledged(),
+            "unfinished": len(self.tasks) - counts[TaskState.DONE] - counts[TaskState.CANCELLED],
+            "asked": len(self.questions),
+            "denied": sum(1 for _ in denied) if trigger == "succeed" else 0,
+        }
+
+    def unacknowledged(self) -> int:
+        """Return how many results are unknown without anybody having accepted that."""
+        unknown = self.counts[TaskState.UNKNOWN]
         if unknown and self.acknowledged:
             accepted = (self.tasks[n] for n in self.acknowledged)
             unknown -= sum(t.state is TaskState.UNKNOWN for t in accepted)
-        return {
-            "running": counts[TaskState.RUNNING],
-            "unacknowledged": unknown,
-            "unfinished": len(self.tasks) - counts[TaskState.DONE] - counts[TaskState.CANCELLED],
-        }
+        return unknown
 
     def key_of(self, task: Task, args_digest: str) -> str:
         """Return the idempotency key of a call of *task*: stable over retries, crashes and replans."""

@@ -96,7 +96,7 @@ class Turn:
         """
         run, source = self.run, self.run.state
         dest = target("run", run.id, source, trigger)
-        fault = run_fault(trigger, **run.tally())
+        fault = run_fault(trigger, **run.tally(trigger))
         if fault:
             raise IllegalTransitionError(
                 machine="run", id=run.id, state=source, trigger=trigger, legal=legal("run", source), why=fault

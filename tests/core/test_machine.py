@@ -276,13 +276,21 @@ RUN_TRIGGERS = [e.trigger for e in RUN_EDGES]
 
 @pytest.mark.parametrize("trigger", RUN_TRIGGERS)
 def test_a_run_moves_only_when_its_tasks_allow_it(trigger):
-    ends = trigger in ("succeed", "abort", "cancel")
-    assert run_fault(trigger, running=0, unacknowledged=0, unfinished=0) == ""
-    assert bool(run_fault(trigger, running=1, unacknowledged=0, unfinished=0)) == (
-        trigger not in ("start", "resume")
+    none = dict.fromkeys(("running", "unacknowledged", "unfinished", "asked", "denied"), 0)
+    assert run_fault(trigger, **none) == ""
+    forbidden = {what for what in none if run_fault(trigger, **{**none, what: 1})}
+    assert (
+        forbidden
+        == {
+            "start": set(),
+            "resume": set(),
+            "hold": {"running"},
+            "lose": {"running"},
+            "abort": {"running", "unacknowledged"},
+            "cancel": {"running", "unacknowledged"},
+            "succeed": set(none),
+        }[trigger]
     )
-    assert bool(run_fault(trigger, running=0, unacknowledged=1, unfinished=0)) == ends
-    assert bool(run_fault(trigger, running=0, unacknowledged=0, unfinished=1)) == (trigger == "succeed")
 
 
 # ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────
