@@ -26,6 +26,9 @@ class Audit:
         decisions: How many of them are decisions.
         findings: In order of seq.
         head: Where the log ends.
+        kept: The head kept outside that it was held against; None: none was, so a cut at the border of a batch
+            would not show.
+        signed: Seq up to which signed checkpoints vouch for it; None: no key was given.
     """
 
     run: str
@@ -35,6 +38,8 @@ class Audit:
     decisions: int
     findings: tuple[Finding, ...]
     head: Head
+    kept: Head | None = None
+    signed: int | None = None
 
 
 def audit(
@@ -71,6 +76,7 @@ def audit(
         decisions=auditor.decisions,
         findings=tuple(auditor.findings),
         head=end,
+        kept=head,
     )
 
 

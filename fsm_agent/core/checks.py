@@ -64,6 +64,7 @@ CHECKS: Final = {
     "end": "an ended run has nothing running and no unknown effect that nobody acknowledged",
     "after-end": "after the end only late results, evidence, notes and a person's reopening follow",
     "fold": "the event can be applied to the state before it",
+    "signature": "checkpoints are signed by the key given, and name events of this log",
 }
 """Check id → what it demands."""
 
