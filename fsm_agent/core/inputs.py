@@ -235,9 +235,11 @@ class Proposed:
     Attributes:
         request: Seq of the ``planner_asked`` event that this answers.
         answer: Its text as it came; None when there is none.
-        why: What went wrong when there is none.
+        why: What went wrong; empty if nothing did. Then the text, if there is one, is kept and not used.
         model: Who answered.
         usage: What it used.
+        prompt_digest: Digest of what it was asked, if it was asked in words.
+        retry_after_us: How long it asks to be left alone, in microseconds.
     """
 
     request: int
@@ -245,6 +247,8 @@ class Proposed:
     why: str = ""
     model: str = ""
     usage: Usage = NO_USAGE
+    prompt_digest: str = ""
+    retry_after_us: int | None = None
 
 
 @attrs.frozen(kw_only=True)

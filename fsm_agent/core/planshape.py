@@ -4,6 +4,9 @@ Accepted: the full document; a bare array of steps; and the replanner's ordered 
 and ``params`` for ``tool`` and ``args``. An ordered list was written to be run in order: unless one of its steps
 states ``depends_on``, each step depends on the one before. Steps of such a list that have no id get ``step1``,
 ``step2`` …, the first numbers that neither this plan nor the earlier one uses.
+
+``args`` may be given as the text of a JSON object: a strict schema of what a model may answer can say no more of
+arguments that differ from tool to tool.
 """
 
 import itertools
@@ -21,6 +24,8 @@ MAX_DEPTH: Final = canon.MAX_DEPTH - 10
 MAX_STEPS: Final = 20_000
 """Most steps of a plan, those of nested plans included."""
 _OTHER_NAMES: Final = {"tool": "action", "args": "params"}
+_ARGS_DEPTH: Final = 3
+"""How deep arguments lie in a document: plan, steps, step."""
 
 
 @attrs.frozen(kw_only=True)
@@ -86,6 +91,7 @@ def full(document: Any, faults: Faults, taken: Collection[str] = ()) -> tuple[di
             )
             return None, origin
         _rename(steps, origin, faults)
+        _unpack(steps)
         if origin.renamed:
             _name(steps, taken)
             _chain(steps)
@@ -175,6 +181,20 @@ def _rename(steps: list[Any], origin: Origin, faults: Faults) -> None:
                 continue
             step[name] = value
             renamed[name] = other
+
+
+def _unpack(steps: list[Any]) -> None:
+    """Read arguments that are given as the text of a JSON object; other text stays, and is a fault later on."""
+    for step in steps:
+        text = step.get("args") if isinstance(step, dict) else None
+        if not isinstance(text, str):
+            continue
+        try:
+            args = canon.loads(text or "{}")
+        except ValueError:
+            continue
+        if type(args) is dict and _exact(args, _ARGS_DEPTH):
+            step["args"] = args
 
 
 def _name(steps: list[Any], taken: Collection[str]) -> None:

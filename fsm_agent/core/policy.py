@@ -179,6 +179,9 @@ def fire(
     if extra:
         data.update(extra)
     turn.emit("decided", data, task.id if task is not None else None)
+    if task is None and retry_after_us:
+        # the planner itself asks to be left alone; a detour around a tool need not wait
+        params["wait_us"] = retry_after_us
     _act(turn, task or about, signal, decide, reason, params)
     return decide
 
@@ -259,11 +262,14 @@ def _act(
         case Decision.ABORT:
             wish(turn, "abort", reason)
         case Decision.REPLAN_LOCAL | Decision.REPLAN_GLOBAL:
-            _ask_replan(turn, task, signal, decide.removeprefix("replan-"), reason)
+            scope = decide.removeprefix("replan-")
+            _ask_replan(turn, task, signal, scope, reason, wait_us=params.get("wait_us", 0))
 
 
-def _ask_replan(turn: Turn, task: Task | None, signal: Signal, scope: str, reason: str) -> None:
-    """Record that the plan is to be changed; a cool-down delays it, and does not drop it."""
+def _ask_replan(
+    turn: Turn, task: Task | None, signal: Signal, scope: str, reason: str, *, wait_us: int
+) -> None:
+    """Record that the plan is to be changed; a cool-down, or a planner's own wish to wait, delays it only."""
     run = turn.run
     assert run.plan is not None, "no plan"
     prepared = task is not None and bool(task.step.alternatives)
@@ -273,7 +279,7 @@ def _ask_replan(turn: Turn, task: Task | None, signal: Signal, scope: str, reaso
         "trigger": signal.value,
         "why": reason,
         "strategy": strategy.signature(run.plan, strategy.done_calls(run)),
-        "not_before": max(turn.now, run.replanned_at + pause),
+        "not_before": max(turn.now + wait_us, run.replanned_at + pause),
     }
     turn.emit("replan_requested", data, task.id if task is not None else None)
 

@@ -18,6 +18,8 @@ from fsm_agent.core.state import RUN, Replanning, Run, Task
 from fsm_agent.core.turn import Turn, actor_of
 
 MODEL = {"kind": "model"}
+_LONGEST_WORDS = 2000
+"""Of a planner's reason a person is shown so many characters; the log has its whole answer."""
 
 
 def due(run: Run, now: int, *, woken: bool = False) -> Replanning | None:
@@ -110,9 +112,11 @@ def proposed(turn: Turn, given: Proposed) -> None:
     if given.answer is not None:
         raw = given.answer.encode("utf-8", "replace")
         record["answer_digest"] = canon.blob_digest(raw)
-        record["answer"] = raw.decode().replace("\x00", "\ufffd")
+        record["answer"] = _storable(given.answer)
     if given.model:
-        record["model"] = given.model
+        record["model"] = _storable(given.model)
+    if given.prompt_digest:
+        record["prompt_digest"] = _storable(given.prompt_digest)
     record["usage"] = usage_data(given.usage)
     try:
         document = _read(given)
@@ -121,25 +125,41 @@ def proposed(turn: Turn, given: Proposed) -> None:
             return
         passed = gate.judge(run, document, scope=request.scope, failed=request.task)
     except RefusedProposalError as error:
-        refuse(turn, request, error, record)
+        refuse(turn, request, error, record, retry_after_us=given.retry_after_us)
         return
     adopt(
         turn, passed, origin="model", scope=request.scope, why=request.why, name=request.task, record=record
     )
 
 
+def _storable(text: str) -> str:
+    """Return *text* as the log can hold it."""
+    return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+
+
 def _read(given: Proposed) -> Any:
-    if given.answer is None:
+    if given.answer is None or given.why:
         raise RefusedProposalError("planner", given.why or "the planner gave no answer")
     try:
-        return plantext.read(given.answer)
+        document = plantext.read(given.answer)
     except PlanError as error:
         raise RefusedProposalError("parse", "; ".join(map(str, error.faults)) or str(error)) from None
+    if isinstance(document, dict) and document.get("infeasible") in (None, "", False):
+        document.pop("infeasible", None)  # whoever answers to a schema says so by leaving it empty
+    return document
 
 
-def refuse(turn: Turn, request: Replanning, error: RefusedProposalError, record: dict[str, Any]) -> None:
+def refuse(
+    turn: Turn,
+    request: Replanning,
+    error: RefusedProposalError,
+    record: dict[str, Any],
+    *,
+    retry_after_us: int | None = None,
+) -> None:
     """Record a refused proposal and fire ``plan_rejected``."""
-    data = {"gate": error.gate, "why": error.why, **record}
+    why = _storable(error.why)
+    data = {"gate": error.gate, "why": why, **record}
     if error.signature:
         data["strategy"] = error.signature
     turn.emit("replan_refused", data, request.task, MODEL)
@@ -148,7 +168,8 @@ def refuse(turn: Turn, request: Replanning, error: RefusedProposalError, record:
         turn,
         None,
         Signal.PLAN_REJECTED,
-        because=f"{error.gate}: {error.why}",
+        because=f"{error.gate}: {why}",
+        retry_after_us=retry_after_us,
         about=about,
         extra={"about": request.task or RUN},
     )
@@ -156,8 +177,8 @@ def refuse(turn: Turn, request: Replanning, error: RefusedProposalError, record:
 
 def _infeasible(turn: Turn, request: Replanning, document: dict[str, Any], record: dict[str, Any]) -> None:
     """The planner says that the goal cannot be reached: a person reads why, and nothing runs on it."""
-    why = str(document["infeasible"])
-    goal = str(document.get("goal", ""))
+    why = _storable(str(document["infeasible"]))[:_LONGEST_WORDS]
+    goal = _storable(str(document.get("goal") or ""))[:_LONGEST_WORDS]
     data = {"gate": "infeasible", "why": why, "goal": goal, "ended": True, **record}
     turn.emit("replan_refused", data, request.task, MODEL)
     words = f"the planner says that the goal cannot be reached: {why}"

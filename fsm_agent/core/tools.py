@@ -82,6 +82,7 @@ class ToolSpec:
             "confirm": self.confirm,
             "confirm_within_us": self.confirm_within_us,
             "secret": list(self.secret),
+            "description": self.description,
         }
 
     @staticmethod
@@ -107,6 +108,7 @@ class ToolSpec:
             confirm=data["confirm"],
             confirm_within_us=data["confirm_within_us"],
             secret=tuple(data["secret"]),
+            description=data.get("description", ""),
         )
 
 

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 
+from fsm_agent.core.errors import FsmAgentError
 from fsm_agent.core.inputs import NO_USAGE, Proposed, Usage
 
-PLANNER_TIMEOUT_S = 120.0
+PLANNER_TIMEOUT_S: Final = 120.0
 """How long a planner is waited for, in seconds."""
+LONGEST_WAIT_S: Final = 600.0
+"""How long a planner may ask to be left alone, in seconds; a longer wish is taken as this one."""
 
 
 @attrs.frozen(kw_only=True)
@@ -20,11 +23,46 @@ class Proposal:
         text: As it came; the engine parses it tolerantly and keeps it whole in the log.
         model: Who answered.
         usage: What it used.
+        prompt_digest: Digest of what it was asked, if it was asked in words.
     """
 
     text: str
     model: str = ""
     usage: Usage = NO_USAGE
+    prompt_digest: str = ""
+
+
+class PlannerError(FsmAgentError):
+    """A planner gave no answer that can be used; what it used up counts all the same.
+
+    Attributes:
+        answer: What came, if something did; it is kept and not used.
+        model: Who answered.
+        usage: What it used.
+        prompt_digest: As in :class:`Proposal`.
+        retry_after_s: How long it asks to be left alone, in seconds, or None.
+    """
+
+    code = "E-PLANNER"
+    exit_code = 1
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        answer: str | None = None,
+        model: str = "",
+        usage: Usage = NO_USAGE,
+        prompt_digest: str = "",
+        retry_after_s: float | None = None,
+    ) -> None:
+        """Carry what is known of the answer."""
+        super().__init__(message)
+        self.answer = answer
+        self.model = model
+        self.usage = usage
+        self.prompt_digest = prompt_digest
+        self.retry_after_s = retry_after_s
 
 
 class Planner(Protocol):
@@ -33,7 +71,7 @@ class Planner(Protocol):
     async def propose(self, briefing: Mapping[str, Any]) -> Proposal:
         """Return a proposal for *briefing* (see :mod:`fsm_agent.core.briefing`).
 
-        Whatever it raises counts as an answer that never came.
+        Whatever it raises counts as an answer that never came; a :class:`PlannerError` says more about it.
         """
         ...
 
@@ -49,9 +87,43 @@ async def ask(planner: Planner, request: int, briefing: Mapping[str, Any]) -> Pr
     try:
         async with asyncio.timeout(PLANNER_TIMEOUT_S):
             found = await planner.propose(briefing)
-        return Proposed(request=request, answer=found.text, model=found.model, usage=found.usage)
+        return _taken(request, found)
     except TimeoutError:
         why = f"it gave no answer within {PLANNER_TIMEOUT_S:g} s"
+    except PlannerError as error:
+        return _without_use(request, error)
     except Exception as error:  # noqa: BLE001 - a planner is not trusted, whatever it raises
         why = f"{type(error).__name__}: {error}"[:500]
     return Proposed(request=request, answer=None, why=f"the planner failed: {why}")
+
+
+def _taken(request: int, found: Any) -> Proposed:
+    """Return a planner's answer, looked at before anybody relies on its types."""
+    if not isinstance(found, Proposal) or type(found.text) is not str:
+        words = f"it returned a value of type {type(found).__name__}; a Proposal with a text is wanted"
+        return Proposed(request=request, answer=None, why=f"the planner failed: {words}")
+    return Proposed(
+        request=request,
+        answer=found.text,
+        model=str(found.model),
+        usage=_counted(found.usage),
+        prompt_digest=str(found.prompt_digest),
+    )
+
+
+def _without_use(request: int, error: PlannerError) -> Proposed:
+    wait = error.retry_after_s
+    return Proposed(
+        request=request,
+        answer=error.answer,
+        why=f"the planner failed: {error}"[:1000],
+        model=error.model,
+        usage=_counted(error.usage),
+        prompt_digest=error.prompt_digest,
+        retry_after_us=None if wait is None else round(min(wait, LONGEST_WAIT_S) * 1_000_000),
+    )
+
+
+def _counted(usage: Usage) -> Usage:
+    """Return *usage* with nothing in it that would give a budget back."""
+    return Usage(tokens=max(0, int(usage.tokens)), cost_micros=max(0, int(usage.cost_micros)))
