@@ -88,6 +88,8 @@ def _audit(audit: Audit) -> dict[str, Any]:
         "decisions": audit.decisions,
         "findings": [attrs.asdict(finding) for finding in audit.findings],
         "head": head(audit.head),
+        "kept": None if audit.kept is None else head(audit.kept),
+        "signed": audit.signed,
     }
 
 

@@ -1,28 +1,18 @@
-"""Where runs are kept, and the heads beside them: opening the store that was named, for as little as is needed."""
+"""Where runs are kept: opening the store that was named, for as little as is needed."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
-from fsm_agent.core.errors import StoreError
 from fsm_agent.core.events import Head
 from fsm_agent.core.inputs import Person
 from fsm_agent.core.replay import replay
 from fsm_agent.core.state import Run
 from fsm_agent.faces.screen import Screen
+from fsm_agent.runtime.heads import Heads
 from fsm_agent.runtime.owner import is_dead
 from fsm_agent.runtime.ports import SystemPorts
-from fsm_agent.stores import MEMORY, open_store
-from fsm_agent.stores.anchors import read_anchor, write_anchor
+from fsm_agent.stores import open_store
 from fsm_agent.stores.base import Store
-
-HEADS: Final = ".heads"
-"""What follows the store's name in the name of the file that keeps the heads of its runs."""
-
-
-def heads_file(store: str) -> str | None:
-    """Return the file that keeps where the logs of *store* end; None for a store in memory."""
-    return None if store == MEMORY else store.rstrip("/") + HEADS
 
 
 @contextmanager
@@ -33,12 +23,7 @@ def writing(screen: Screen, *, create: bool = False) -> Iterator[Store]:
         NotFoundError: There is none, and none is to be made.
         StoreUnusableError: It is no store of ours, or may not be written.
     """
-    place = heads_file(screen.store)
-    store = open_store(
-        screen.store,
-        create=create,
-        anchored=None if place is None else lambda run: read_anchor(place, run),
-    )
+    store = open_store(screen.store, create=create, anchored=Heads.beside(screen.store).read)
     try:
         yield store
     finally:
@@ -66,21 +51,10 @@ def keep_head(screen: Screen, store: Store, run: str) -> None:
     Raises:
         CorruptError: The head that was kept stands further on: the log has lost its end.
     """
-    place = heads_file(screen.store)
-    if place is None:
-        return
-    try:
-        write_anchor(place, run, store.head(run))
-    except StoreError as error:
-        if error.exit_code == 7:
-            raise
-        screen.complain(f"{error.code} {error}")
-
-
-def kept_head(screen: Screen, run: str) -> Head | None:
-    """Return the head of *run* that is kept beside the store, if there is one."""
-    place = heads_file(screen.store)
-    return None if place is None else read_anchor(place, run)
+    heads = Heads.beside(store.location)
+    heads.keep(store, run, store.head(run))
+    if heads.fault:
+        screen.complain(heads.fault)
 
 
 def look(store: Store, run: str) -> tuple[Run, Head]:

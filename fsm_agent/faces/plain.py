@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from fsm_agent.core import canon
+from fsm_agent.core.audit import Audit
 from fsm_agent.core.events import Event, Head
 from fsm_agent.core.state import Question
 from fsm_agent.faces.results import Audits, Exported, Finished, Line, Runs, Said
@@ -173,7 +174,19 @@ def audits(value: Audits, screen: Screen) -> Iterator[str]:
         )
         for finding in audit.findings:
             yield from wrapped(f"  event {finding.seq}, {finding.check}: ", finding.message, screen.width)
+        yield from wrapped("  proved: ", _proved(audit), screen.width)
         yield _head(audit.head)
+
+
+def _proved(audit: Audit) -> str:
+    """What an audit can see, and what it cannot."""
+    if audit.kept is None:
+        words = "by the chain alone, no head was kept outside: a cut at the border of a batch would not show"
+    else:
+        words = f"against the head kept outside at event {audit.kept.seq}"
+    if audit.signed is None:
+        return words
+    return f"{words}; signed up to event {audit.signed}"
 
 
 def exported(value: Exported, screen: Screen) -> Iterator[str]:

@@ -17,6 +17,7 @@ from fsm_agent.faces.screen import Screen
 from fsm_agent.faces.spec import Outcome
 from fsm_agent.runtime.owner import is_dead, owner_name
 from fsm_agent.runtime.ports import SystemPorts
+from fsm_agent.runtime.signing import place_of, read_checkpoints, write_checkpoints
 from fsm_agent.runtime.status import status_of
 from fsm_agent.stores.base import Store
 from fsm_agent.stores.lines import named_blobs
@@ -84,9 +85,13 @@ def export(screen: Screen, *, run: str, format: str, output: str | None) -> Outc
                 "export: --json prints one document, and the log itself was to go there too; add -o FILE"
             )
         log = io.BytesIO()
-        head = export_run(store, run, log)
+        head = export_run(store, run, log, checkpoints=_checkpoints(store, run))
         screen.write_bytes(log.getvalue())
         return Outcome(Exported(run=run, file=None, head=head))
+
+
+def _checkpoints(store: Store, run: str) -> list[bytes]:
+    return [found.line for found in read_checkpoints(place_of(store.location), run)]
 
 
 def _export_to(store: Store, run: str, file: Path) -> Head:
@@ -94,7 +99,7 @@ def _export_to(store: Store, run: str, file: Path) -> Head:
     part = file.with_name(f".{file.name}.{os.getpid()}.part")
     try:
         with part.open("xb") as out:
-            head = export_run(store, run, out)
+            head = export_run(store, run, out, checkpoints=_checkpoints(store, run))
         part.replace(file)
     except OSError as error:
         raise StoreError(f"export to {file}: {error.strerror}; choose a place that can be written") from error
@@ -109,5 +114,8 @@ def take_in(screen: Screen, *, log: str) -> Outcome:
         raise NotFoundError(f"log {log}: there is no such file; check the path")
     with places.writing(screen, create=True) as store:
         imported = import_run(store, log, owner=owner_name(), now_us=SystemPorts().now_us())
+        signed, place = read_checkpoints(log, imported.run), place_of(store.location)
+        if imported.new and signed and place is not None:
+            write_checkpoints(place, signed)
         places.keep_head(screen, store, imported.run)
         return Outcome(imported)

@@ -237,13 +237,20 @@ COMMANDS: Final = (
         (
             arg("log", "a log file, a run of the store, or a directory of logs", "LOG|RUN|DIR", kind="file"),
             opt("--head", "a file of heads kept outside the log; shows a cut tail", "FILE", kind="file"),
+            opt(
+                "--key",
+                "a public key; its signed checkpoints show any change before them",
+                "FILE",
+                kind="file",
+            ),
         ),
         f"{_H}auditing:audit",
         "fsm_agent.faces.results:Audits",
         f"{_H}plain:audits",
         f"{_H}data:audits",
-        about="A run of the store is compared with the heads that `run` keeps beside the store.",
-        examples=("audit r-1f2e3d4c", "audit run.jsonl --head heads.jsonl --json"),
+        about="A run of the store is compared with the head that is kept beside the store, or in the directory "
+        "$FSM_AGENT_ANCHORS. Without a head a cut at the border of a batch does not show.",
+        examples=("audit r-1f2e3d4c", "audit run.jsonl --head heads.jsonl --key sign.pub --json"),
     ),
     Command(
         "export",

@@ -8,12 +8,12 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from os import PathLike
+from os import PathLike, fspath
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from fsm_agent.core import planning, replay
+from fsm_agent.core import canon, planning, replay
 from fsm_agent.core.ending import report as report_of
 from fsm_agent.core.errors import ConflictError, OwnedError, PlanError, RefusedError, UsageError
 from fsm_agent.core.events import Event, Head
@@ -28,6 +28,7 @@ from fsm_agent.core.inputs import (
     Person,
     ReconcileAs,
     Reject,
+    Replan,
     Resume,
     RetryTask,
     SetInputs,
@@ -39,19 +40,24 @@ from fsm_agent.runtime import configs
 from fsm_agent.runtime.calls import Calls
 from fsm_agent.runtime.delivery import deliver
 from fsm_agent.runtime.driver import Driver
-from fsm_agent.runtime.engine import Engine, Listener, Ports
+from fsm_agent.runtime.engine import LEASE_US, Engine, Listener, Ports
+from fsm_agent.runtime.heads import Heads
 from fsm_agent.runtime.hiding import hidden, refuse_secrets, secrets_of
 from fsm_agent.runtime.letters import Word, to_letter
 from fsm_agent.runtime.owner import is_dead, owner_name
+from fsm_agent.runtime.planner import Planner
 from fsm_agent.runtime.ports import SystemPorts
+from fsm_agent.runtime.signing import signer_for
 from fsm_agent.runtime.status import Status, status_of
 from fsm_agent.runtime.toolbox import Toolbox
 from fsm_agent.runtime.vault import Vault, secret_inputs
-from fsm_agent.stores import open_store
+from fsm_agent.stores import MEMORY, open_store
 from fsm_agent.stores.base import Store
 from fsm_agent.version import VERSION
 
 StoreLocation = Store | str | PathLike[str] | None
+LEASE_S: Final = LEASE_US / 1_000_000
+"""How long a lease lasts without renewal, in seconds."""
 
 
 class OpenQuestion:
@@ -89,13 +95,18 @@ class OpenQuestion:
 
 
 class RunController:
-    """A run and the verbs on it. Use as an async context manager; leaving it gives the run up, resumable."""
+    """A run and the verbs on it. Use as an async context manager; leaving it gives the run up, resumable.
 
-    def __init__(self, store: Store, run: str, *, own_store: bool) -> None:
+    Attributes:
+        heads: Where the log's head is kept outside of it; ``heads.fault`` says why it could not be.
+    """
+
+    def __init__(self, store: Store, run: str, *, own_store: bool, heads: Heads) -> None:
         """Use :meth:`start`, :meth:`open` or :meth:`attach`."""
         self._store = store
         self._own_store = own_store
         self._id = run
+        self.heads = heads
         self._engine: Engine | None = None
         self._driver: Driver | None = None
         self._vault = Vault()
@@ -118,8 +129,11 @@ class RunController:
         run_id: str | None = None,
         workers: int = 4,
         tools_locator: str | None = None,
+        planner: Planner | None = None,
         listeners: Sequence[Listener] = (),
         ports: Ports | None = None,
+        sign_key: str | PathLike[str] | None = None,
+        lease_s: float = LEASE_S,
     ) -> Self:
         """Begin a new run; its first tasks start when it is driven (:meth:`wait`, :meth:`step`).
 
@@ -133,15 +147,21 @@ class RunController:
             run_id: Left out, a new one is made.
             workers: Calls at once, at least 1.
             tools_locator: Where ``resume`` finds the tools again, as ``module:attribute``.
+            planner: Asked for another plan where the table decides so; None: a person is asked.
             listeners: Told of every batch of events once it is durable.
             ports: Time and chance, for tests.
+            sign_key: File of the private key that checkpoints are signed with; left out,
+                ``$FSM_AGENT_SIGNING_KEY``.
+            lease_s: After so many seconds without a sign of life another process may take the run over.
 
         Raises:
             PlanError: The plan cannot be run with these tools; all its faults.
+            ValueRefusedError: The log could not hold an input exactly.
             ConflictError: *run_id* is taken.
         """
         if workers < 1:
             raise UsageError(f"workers: {workers} was given; at least 1 is needed")
+        canon.check(dict(inputs or {}), "inputs")
         table = rules if isinstance(rules, Table) else configs.load_rules(rules, params or {})
         faults = [
             f
@@ -165,13 +185,22 @@ class RunController:
             version=VERSION,
             tools_locator=tools_locator,
             default_tool=tools.default_tool,
+            has_planner=planner is not None,
         )
-        opened, own = _store(store)
-        self = cls(opened, run, own_store=own)
+        opened, own, heads = _opened(store, sign_key)
+        self = cls(opened, run, own_store=own, heads=heads)
         try:
-            engine, commands = Engine.create(opened, given, clock, slots=0, listeners=listeners)
+            engine, commands = Engine.create(
+                opened,
+                given,
+                clock,
+                slots=0,
+                ttl_us=round(lease_s * 1_000_000),
+                listeners=listeners,
+                heads=heads,
+            )
             self._vault = vault
-            await self._begin(engine, commands, tools, clock, workers)
+            await self._begin(engine, commands, tools, clock, workers, planner)
         except BaseException:
             await self.close()
             raise
@@ -186,8 +215,11 @@ class RunController:
         *,
         inputs: Mapping[str, Any] | None = None,
         workers: int = 4,
+        planner: Planner | None = None,
         listeners: Sequence[Listener] = (),
         ports: Ports | None = None,
+        sign_key: str | PathLike[str] | None = None,
+        lease_s: float = LEASE_S,
     ) -> Self:
         """Take a run over and go on from where its log ends.
 
@@ -197,16 +229,19 @@ class RunController:
             tools: What it may call.
             inputs: Secrets that the log does not hold, given again.
             workers: Calls at once.
+            planner: As in :meth:`start`.
             listeners: Told of every batch of events once it is durable.
             ports: Time and chance, for tests.
+            sign_key: As for :meth:`start`.
+            lease_s: As for :meth:`start`.
 
         Raises:
             NotFoundError: No such run.
             OwnedError: Another living owner holds it.
-            CorruptError: Its log is not what was written.
+            CorruptError: Its log is not what was written, or ends before the head kept outside.
         """
-        opened, own = _store(store, create=False)
-        self = cls(opened, run_id, own_store=own)
+        opened, own, heads = _opened(store, sign_key, create=False)
+        self = cls(opened, run_id, own_store=own, heads=heads)
         clock = ports or SystemPorts()
         try:
             engine, commands = Engine.open(
@@ -216,13 +251,16 @@ class RunController:
                 clock,
                 tools=tools.specs,
                 default_tool=tools.default_tool,
+                has_planner=planner is not None,
                 slots=0,
+                ttl_us=round(lease_s * 1_000_000),
                 force=_holder_is_dead(opened, run_id),
                 listeners=listeners,
+                heads=heads,
             )
             self._engine = engine
             self._give_again(inputs or {})
-            await self._begin(engine, commands, tools, clock, workers)
+            await self._begin(engine, commands, tools, clock, workers, planner)
         except BaseException:
             await self.close()
             raise
@@ -231,8 +269,8 @@ class RunController:
     @classmethod
     async def attach(cls, store: StoreLocation, run_id: str) -> Self:
         """Read a run, follow it, send words to its owner; owns nothing and starts nothing."""
-        opened, own = _store(store, create=False)
-        self = cls(opened, run_id, own_store=own)
+        opened, own, heads = _opened(store, create=False)
+        self = cls(opened, run_id, own_store=own, heads=heads)
         opened.info(run_id)
         return self
 
@@ -254,9 +292,10 @@ class RunController:
         tools: Toolbox,
         ports: Ports,
         workers: int,
+        planner: Planner | None,
     ) -> None:
         self._engine = engine
-        self._driver = driver = Driver(engine, ports, workers=workers)
+        self._driver = driver = Driver(engine, ports, workers=workers, planner=planner)
         calls = Calls(
             tools,
             configs.load_classifier(),
@@ -425,7 +464,8 @@ class RunController:
     def _deliver(self) -> None:
         """Own the run for a moment, start nothing, and take the letters."""
         try:
-            deliver(self._store, self._id, force=_holder_is_dead(self._store, self._id))
+            dead = _holder_is_dead(self._store, self._id)
+            deliver(self._store, self._id, force=dead, heads=self.heads)
         except (OwnedError, ConflictError):
             return  # somebody else was faster; the letter is theirs
 
@@ -478,6 +518,11 @@ class RunController:
         word = ReconcileAs(task=task, verdict=verdict, evidence=evidence, result=result, who=self._who(by))
         await self.say(word)
 
+    async def replan(self, document: Any, *, by: str = "api", note: str = "") -> None:
+        """Give a plan of one's own for what remains; any accepted shape as parsed JSON, or a plan."""
+        plan = dict(document.doc) if isinstance(document, Plan) else document
+        await self.say(Replan(document=plan, who=self._who(by, note)))
+
     async def note(self, text: str, *, by: str, task: str | None = None) -> None:
         """Put words into the log."""
         await self.say(Note(text=text, task=task, who=self._who(by)))
@@ -490,10 +535,15 @@ def _specs(tools: Toolbox) -> dict[str, Any]:
     return {spec.name: spec for spec in tools.specs}
 
 
-def _store(store: StoreLocation, *, create: bool = True) -> tuple[Store, bool]:
+def _opened(
+    store: StoreLocation, sign_key: str | PathLike[str] | None = None, *, create: bool = True
+) -> tuple[Store, bool, Heads]:
+    """Return the store, whether it is to be closed with the controller, and where its heads are kept."""
     if store is None or isinstance(store, str | PathLike):
-        return open_store(store, create=create), True
-    return store, False
+        place = MEMORY if store is None else fspath(store)
+        heads = Heads.beside(place, signer=signer_for(place, sign_key))
+        return open_store(place, create=create, anchored=heads.read), True, heads
+    return store, False, Heads.beside(store.location, signer=signer_for(store.location, sign_key))
 
 
 def _holder_is_dead(store: Store, run: str) -> bool:

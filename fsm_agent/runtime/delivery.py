@@ -8,24 +8,26 @@ from typing import Any
 
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.runtime.engine import Engine
+from fsm_agent.runtime.heads import NOWHERE, Heads
 from fsm_agent.runtime.letters import from_letter
 from fsm_agent.runtime.owner import owner_name
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.stores.base import Store
 
 
-def deliver(store: Store, run: str, *, force: bool = False) -> None:
+def deliver(store: Store, run: str, *, force: bool = False, heads: Heads = NOWHERE) -> None:
     """Take every unanswered letter of *run*, oldest first, and answer it.
 
     Args:
         store: Holds the run and its inbox.
         run: Its id.
         force: The holder of its lease is known to be dead.
+        heads: Where the log's head is kept outside of it.
 
     Raises:
         OwnedError: Somebody drives it.
     """
-    engine, _ = Engine.open(store, run, owner_name(), SystemPorts(), slots=0, force=force)
+    engine, _ = Engine.open(store, run, owner_name(), SystemPorts(), slots=0, force=force, heads=heads)
     try:
         for letter in store.letters(run):
             answer: dict[str, Any]

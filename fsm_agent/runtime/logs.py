@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from fsm_agent.core import audit as audits
 from fsm_agent.core import replay as replays
 from fsm_agent.core.audit import Audit
 from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
 from fsm_agent.core.events import Head, Record, from_body
 from fsm_agent.core.state import Run
+from fsm_agent.runtime.auditing import audit_log, audit_run
+from fsm_agent.runtime.heads import Heads
+from fsm_agent.runtime.signing import Verifier, place_of, read_checkpoints
 from fsm_agent.stores import JSONL_MARK, open_store
 from fsm_agent.stores.base import Store
 from fsm_agent.stores.transfer import read_log
@@ -60,26 +62,33 @@ def opened(source: Source, run: str | None = None) -> Iterator[Log]:
         UsageError: The store holds several runs and none was named.
         CorruptError: An exported log does not begin with ``run_created``.
     """
-    if not isinstance(source, str | os.PathLike):
-        yield _of_store(source, run)
-    elif is_store(Path(source)):
-        store = open_store(source, read_only=True, create=False)
-        try:
-            yield _of_store(store, run)
-        finally:
-            store.close()
-    else:
+    if isinstance(source, str | os.PathLike) and not is_store(Path(source)):
         yield _of_file(source)
+        return
+    with _store(source) as store:
+        name = run if run is not None else _only(store)
+        store.head(name)
+        yield Log(name, store.read(name), store.blob)
 
 
-def _of_store(store: Store, run: str | None) -> Log:
-    if run is None:
-        names = [info.run for info in store.runs()]
-        if len(names) != 1:
-            raise UsageError(f"store: it holds {len(names)} runs ({', '.join(names[:8])}); name one")
-        run = names[0]
-    store.head(run)
-    return Log(run, store.read(run), store.blob)
+@contextmanager
+def _store(source: Source) -> Iterator[Store]:
+    """Open the store at *source*, and close it; one that is open already stays open."""
+    if not isinstance(source, str | os.PathLike):
+        yield source
+        return
+    store = open_store(source, read_only=True, create=False)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def _only(store: Store) -> str:
+    names = [info.run for info in store.runs()]
+    if len(names) != 1:
+        raise UsageError(f"store: it holds {len(names)} runs ({', '.join(names[:8])}); name one")
+    return names[0]
 
 
 def _of_file(source: str | os.PathLike[str]) -> Log:
@@ -113,16 +122,44 @@ def _of_file(source: str | os.PathLike[str]) -> Log:
     return Log(run, all_records(), blob)
 
 
-def audit(source: Source, *, run: str | None = None, head: Head | None = None) -> Audit:
+def audit(
+    source: Source,
+    *,
+    run: str | None = None,
+    head: Head | None = None,
+    key: str | os.PathLike[str] | None = None,
+) -> Audit:
     """Audit a log: was every event whole, every move legal, every decision what the table says?
+
+    Whatever is wrong with the bytes is a finding.
 
     Args:
         source: A store, where one is, or an exported log file.
         run: Which run of a store.
-        head: A head kept outside the log, to notice a cut or forked tail.
+        head: A head kept outside the log, to notice a cut or forked tail; left out, the one kept beside a store.
+        key: File of the public key that checkpoints must be signed with.
+
+    Raises:
+        NotFoundError: No such file or run.
+        UsageError: The store holds several runs and none was named.
     """
-    with opened(source, run) as log:
-        return audits.audit(log.run, log.records, log.blob, head=head)
+    verifier = Verifier(key) if key is not None else None
+    if isinstance(source, str | os.PathLike) and not is_store(Path(source)):
+        return audit_log(
+            source,
+            head_of=lambda _: head,
+            key=verifier,
+            checkpoints_of=lambda name: read_checkpoints(source, name),
+        )
+    with _store(source) as store:
+        name = run if run is not None else _only(store)
+        return audit_run(
+            store,
+            name,
+            head=head if head is not None else Heads.beside(store.location).read(name),
+            key=verifier,
+            checkpoints_of=lambda name: read_checkpoints(place_of(store.location), name),
+        )
 
 
 def replay(source: Source, *, run: str | None = None, until: int | None = None) -> Run:

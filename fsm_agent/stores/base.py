@@ -90,9 +90,11 @@ class Store(Protocol):
     Calls may come from several threads; a store takes them one at a time.
 
     Attributes:
+        location: Where it is: a path, or a name in colons for one that no file holds.
         repairs: Torn tails cut since the store was opened, oldest first; empty where a store has none to cut.
     """
 
+    location: str
     repairs: list[Repair]
 
     def create(self, run: str, owner: str, *, now_us: int, ttl_us: int) -> Lease:

@@ -16,6 +16,8 @@ import orjson
 from fsm_agent.core.errors import CorruptError
 from fsm_agent.core.events import Head, Record, chain, from_body, from_line, named_values
 
+CHECKPOINT: Final = b'{"$checkpoint":'
+"""How the line of a signed checkpoint begins; it is no part of the log, and read past."""
 _OPEN: Final = b'{"$blob":"'
 _MIDDLE: Final = b'","value":'
 _DIGEST_END: Final = len(_OPEN) + 64
@@ -143,6 +145,10 @@ def scan(data: bytes, head: Head, *, line: int = 1) -> Scan:
         if stop < 0:
             what = "the line has no end"
             break
+        if data.startswith(CHECKPOINT, at) and not batch and not values:
+            at, line = stop + 1, line + 1
+            end, lines = at, line - start
+            continue
         try:
             item = parse(data[at:stop])
             if isinstance(item, Blob):

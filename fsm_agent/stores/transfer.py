@@ -1,7 +1,7 @@
 """Logs as files: written out, read back and taken in, with the bytes and the hashes they had.
 
 A file is JSON lines without a header: the first bytes are event 1. The form of a line is in
-:mod:`fsm_agent.stores.lines`.
+:mod:`fsm_agent.stores.lines`. Lines of signed checkpoints may follow the events; they are read past here.
 """
 
 import os
@@ -15,7 +15,7 @@ from fsm_agent.core.errors import ConflictError, CorruptError, NotFoundError, Us
 from fsm_agent.core.events import Head, Record, from_body, from_line, genesis, to_line
 from fsm_agent.stores import checks
 from fsm_agent.stores.base import Store
-from fsm_agent.stores.lines import Blob, Scan, blob_line, named_blobs, parse, scan
+from fsm_agent.stores.lines import CHECKPOINT, Blob, Scan, blob_line, named_blobs, parse, scan
 
 Source = str | os.PathLike[str] | bytes | Iterable[bytes]
 """A path, the bytes of a file, or an open binary file (any iterable of byte lines)."""
@@ -46,8 +46,14 @@ class Imported:
     message: str
 
 
-def export_run(store: Store, run: str, out: BinaryIO) -> Head:
+def export_run(store: Store, run: str, out: BinaryIO, *, checkpoints: Iterable[bytes] = ()) -> Head:
     """Write the log of *run*, every large value before the first event that names it.
+
+    Args:
+        store: Holds the run.
+        run: Its id.
+        out: Where to.
+        checkpoints: Lines of signed checkpoints, with their ends; they follow the events.
 
     Returns:
         The head of what was written; keep it elsewhere, for a cut file does not show by itself.
@@ -67,6 +73,7 @@ def export_run(store: Store, run: str, out: BinaryIO) -> Head:
         head = Head(record.seq, record.hash)
     if head.seq == 0:
         raise NotFoundError(f"run {checks.shown(run)}: it has no events yet; there is nothing to export")
+    out.writelines(checkpoints)
     return head
 
 
@@ -90,6 +97,8 @@ def read_log(source: Source) -> Iterator[Entry]:
     for number, line in enumerate(_lines(source), 1):
         if not line.endswith(b"\n"):
             raise CorruptError(f"log line {number}: it has no end; the file was cut there")
+        if line.startswith(CHECKPOINT):
+            continue
         try:
             yield Entry(number, parse(line[:-1]))
         except CorruptError as error:

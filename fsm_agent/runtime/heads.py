@@ -1,0 +1,120 @@
+"""Heads outside the file: where each log ends is kept beside the store, because a cut tail does not show in a chain.
+
+One home for everybody who opens a run. A head is kept only after everything up to it is durable, so a kept head
+that the log does not reach means that the log has lost its end; what holds such a log refuses to go on.
+"""
+
+import os
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+import attrs
+
+from fsm_agent.core.errors import CorruptError, StoreError
+from fsm_agent.core.events import Head, Record
+from fsm_agent.stores.anchors import read_anchor, write_anchor
+from fsm_agent.stores.base import Store
+
+ENV: Final = "FSM_AGENT_ANCHORS"
+"""Names a directory of one's own for heads (another disk, another owner), one per store."""
+SUFFIX: Final = ".heads"
+"""What follows the store's name in the name of the file that keeps the heads of its runs."""
+
+
+def place_of(location: str) -> str | None:
+    """Return where the heads of the store at *location* are kept; None for a store that no file holds."""
+    if location.startswith(":"):
+        return None
+    own = os.environ.get(ENV)
+    return f"{own.rstrip('/')}/" if own else location.rstrip("/") + SUFFIX
+
+
+class Signer(Protocol):
+    """Puts its name to heads."""
+
+    def sign(self, run: str, head: Head) -> None:
+        """Keep a signature of *head*, durably."""
+        ...
+
+
+@attrs.define(eq=False)
+class Heads:
+    """The heads of one store.
+
+    Attributes:
+        place: A file, or a directory (ends in ``/``); None keeps nothing.
+        signer: Signs every head that is kept; None: nobody does.
+        fault: Why the last head could not be kept; empty if it was.
+    """
+
+    place: str | None
+    signer: Signer | None = None
+    fault: str = ""
+
+    @classmethod
+    def beside(cls, location: str, *, signer: Signer | None = None) -> "Heads":
+        """Return the heads that belong to the store at *location*."""
+        return cls(place_of(location), signer)
+
+    def read(self, run: str) -> Head | None:
+        """Return the kept head of *run*, if there is one.
+
+        Raises:
+            CorruptError: What is kept there are no heads.
+        """
+        return None if self.place is None else read_anchor(self.place, run)
+
+    def keep(self, store: Store, run: str, head: Head) -> None:
+        """Keep *head*, up to which the log of *run* is durable. A head that stands further on in the log stays.
+
+        A place that cannot be written stops nobody's work: :attr:`fault` says so.
+
+        Raises:
+            CorruptError: The kept head stands where the log does not lead.
+        """
+        try:
+            if self.place is not None:
+                write_anchor(self.place, run, head)
+            if self.signer is not None:
+                self.signer.sign(run, head)
+            self.fault = ""
+        except CorruptError:
+            kept = self.read(run)
+            if kept is None or not _leads_to(store, run, kept):
+                raise
+        except StoreError as error:
+            self.fault = str(error)
+
+    def check(self, run: str, records: Iterator[Record]) -> Iterator[Record]:
+        """Yield *records*, and refuse them if the kept head is not among them.
+
+        Raises:
+            CorruptError: They end before it, or another event stands in its place; names both seqs.
+        """
+        kept = self.read(run)
+        seq = 0
+        for record in records:
+            seq = record.seq
+            if kept is not None and seq == kept.seq and record.hash != kept.hash:
+                raise CorruptError(
+                    f"log of {run}: another event {seq} was there when its head was kept in {self.place}; "
+                    "the log was rewritten: restore a backup",
+                    seq=seq,
+                )
+            yield record
+        if kept is not None and seq < kept.seq:
+            raise CorruptError(
+                f"log of {run}: it ends at event {seq}, but the head kept in {self.place} is event {kept.seq}; "
+                "its end was cut off: restore a backup, or take that head away if you mean to go on without it",
+                seq=seq + 1,
+            )
+
+
+def _leads_to(store: Store, run: str, kept: Head) -> bool:
+    """Whether the log has *kept*: another owner was faster in telling where it ends."""
+    found = next(iter(store.read(run, since=kept.seq - 1, until=kept.seq)), None)
+    return found is not None and found.hash == kept.hash
+
+
+NOWHERE: Final = Heads(None)
+"""Keeps nothing."""
