@@ -16,11 +16,12 @@ from collections.abc import Callable
 from fsm_agent.core.errors import NotFoundError
 from fsm_agent.core.events import Head
 from fsm_agent.stores.base import Store
+from fsm_agent.stores.files import JSONL_MARK
+
+__all__ = ["JSONL_MARK", "MEMORY", "open_store"]
 
 MEMORY = ":memory:"
 """The location of a store in memory."""
-JSONL_MARK = "fsm_agent-store.json"
-"""The file that makes a directory a JSONL store."""
 
 
 def open_store(

@@ -8,6 +8,9 @@ import threading
 from pathlib import Path
 from typing import Final
 
+JSONL_MARK: Final = "fsm_agent-store.json"
+"""The file that makes a directory a JSONL store."""
+
 _PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}")
 sync_data = getattr(os, "fdatasync", os.fsync)
 """Make a file's data durable; macOS has no ``fdatasync``."""

@@ -10,7 +10,7 @@ import orjson
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import CorruptError, NotFoundError, StoreUnusableError
-from fsm_agent.stores import JSONL_MARK, files
+from fsm_agent.stores import files
 from fsm_agent.stores.memory import Inbox
 
 _FORMAT: Final = {"format": "fsm_agent/jsonl-store", "version": 1}
@@ -113,7 +113,7 @@ def open_directory(path: Path, *, read_only: bool, create: bool) -> int:
         StoreUnusableError: It is a file, holds other things, is of another version, or cannot be written.
     """
     may_create = create and not read_only
-    mark = path / JSONL_MARK
+    mark = path / files.JSONL_MARK
     try:
         if not path.exists() and not may_create:
             raise NotFoundError(
@@ -137,7 +137,9 @@ def open_directory(path: Path, *, read_only: bool, create: bool) -> int:
             return os.open(lock, os.O_RDONLY | os.O_CLOEXEC) if lock.exists() else -1
         return os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except ValueError as error:
-        raise _unusable(path, f"its mark {JSONL_MARK} cannot be read ({error})", "restore a backup") from None
+        raise _unusable(
+            path, f"its mark {files.JSONL_MARK} cannot be read ({error})", "restore a backup"
+        ) from None
     except OSError as error:
         hint = "choose another path; a single log file is imported, not opened"
         name = errno.errorcode.get(error.errno or 0, "OSError")
