@@ -66,6 +66,8 @@ _AT_THE_DOOR: Final = frozenset(
         Signal.BLOCKED_DEPENDENCY,
     }
 )
+_OPEN: Final = frozenset({TaskState.UNKNOWN, TaskState.RUNNING})
+"""States of tasks that an abort waits for."""
 _VERDICTS: Final = {
     Signal.RECONCILED_APPLIED: "applied",
     Signal.RECONCILED_ABSENT: "absent",
@@ -231,6 +233,7 @@ def _observe(turn: Turn, given: Seen) -> None:
         refuse(turn, task, signal, given.words or f"the caller says {signal.value}")
     else:
         _running(turn, task, given)
+        _fits(task, signal)
         if signal is Signal.PROGRESS_STALL:
             word = Progressed(task=task.id, attempt=task.attempt, advanced=False, note=given.words)
             outcomes.progressed(turn, word)
@@ -286,11 +289,13 @@ def _answered(turn: Turn, task: Task, given: Seen) -> None:
     """A person said no before the call, or nobody said anything."""
     _pending(turn, task)
     spec, args = _call_of(turn, task, given)
-    ask_approval(turn, task, spec, args, approval_digest(turn.run, task, spec, args))
-    if given.signal is Signal.REJECTED:
-        people.reject(turn, Reject(task=task.id, who=attrs.evolve(CALLER, note=given.words)))
-    else:
+    expired = given.signal is Signal.APPROVAL_EXPIRED
+    digest = approval_digest(turn.run, task, spec, args)
+    ask_approval(turn, task, spec, args, digest, within_us=0 if expired else None)
+    if expired:
         people.expire(turn, task.id)
+    else:
+        people.reject(turn, Reject(task=task.id, who=attrs.evolve(CALLER, note=given.words)))
 
 
 # ── bringing a task to where the signal is at home ────────────────────────────────────────────────────────────
@@ -303,12 +308,9 @@ def _task(run: Run, name: str) -> Task:
 def _ready_task(turn: Turn, name: str) -> Task:
     """Return a task of a run in which calls may be made."""
     task = _task(turn.run, name)
-    if turn.run.wish != "none" and task.state is not TaskState.UNKNOWN:
-        unknown = ", ".join(t.id for t in turn.run.tasks.values() if t.state is TaskState.UNKNOWN)
-        raise RefusedError(
-            f"task {name}: the run is being aborted; only what is unknown is still settled ({unknown})",
-            task=name,
-        )
+    if turn.run.wish != "none" and task.state not in _OPEN:
+        left = ", ".join(t.id for t in turn.run.tasks.values() if t.state in _OPEN)
+        raise RefusedError(f"task {name}: the run is being aborted, and waits only for {left}", task=name)
     _go_on(turn)
     return task
 
@@ -370,7 +372,7 @@ def _planned(turn: Turn, name: str) -> None:
     request = run.replans[name]
     _wait_until(turn, request.not_before)
     turn.emit("planner_asked", {"request": request.seq, "scope": request.scope}, request.task)
-    _adopt(turn, run.plan, run.plan_version + 1, scope=request.scope, why=request.why, answers=name)
+    _adopt(turn, run.plan, scope=request.scope, why=request.why, answers=name)
     version = run.plan_version
     for task in run.tasks.values():
         own = task.id == name or (task.effect not in WRITES and task.id not in run.replans)
@@ -387,12 +389,10 @@ def _amend(turn: Turn, name: str, tool: str) -> None:
     if name not in run.tasks:
         steps.append(step)
     plan: Plan = planning.load({**run.plan.doc, "steps": steps})
-    _adopt(
-        turn, plan, run.plan_version, scope="local", why=f"the caller calls {tool} for {name}", changed=name
-    )
+    _adopt(turn, plan, scope="local", why=f"the caller calls {tool} for {name}", changed=name)
 
 
-def _adopt(turn: Turn, plan: Plan, version: int, *, why: str, changed: str = "", **more: Any) -> None:
+def _adopt(turn: Turn, plan: Plan, *, why: str, changed: str = "", **more: Any) -> None:
     run = turn.run
     new = bool(changed) and changed not in run.tasks
     found = {
@@ -404,7 +404,7 @@ def _adopt(turn: Turn, plan: Plan, version: int, *, why: str, changed: str = "",
     turn.emit(
         "plan_adopted",
         {
-            "plan_version": version,
+            "plan_version": run.plan_version + 1,
             "plan": dict(plan.doc),
             "digest": plan.digest,
             "origin": "caller",
@@ -445,7 +445,6 @@ def _running(turn: Turn, task: Task, given: Seen, *, goes_on: bool = False) -> N
     why = effect_before(run, task, spec, key)
     if why:
         raise RefusedError(f"task {task.id}: {why}; give the next write a name of its own", task=task.id)
-    _fits(task, spec, given)
     approval = None
     if needs_approval(task, spec):
         yes = approval_digest(run, task, spec, args)
@@ -457,13 +456,12 @@ def _running(turn: Turn, task: Task, given: Seen, *, goes_on: bool = False) -> N
     start(turn, task, spec, args, (digest, key), deadline_at=turn.now + waits, approval=approval)
 
 
-def _fits(task: Task, spec: ToolSpec, given: Seen) -> None:
+def _fits(task: Task, signal: Signal) -> None:
     """Refuse signals that a call of this effect class cannot end with."""
-    read = spec.effect is Effect.READ
-    if read and given.signal is Signal.OUTCOME_UNKNOWN:
+    if task.effect == Effect.READ and signal is Signal.OUTCOME_UNKNOWN:
         found = "a read has no effect that could be unknown; observe transient_error"
-    elif not read and given.signal is Signal.PROGRESS_STALL:
-        found = f"a {spec.effect.value} that stalls is awaited; report its progress, and observe how it ends"
+    elif task.effect != Effect.READ and signal is Signal.PROGRESS_STALL:
+        found = f"a {task.effect} that stalls is awaited; report its progress, and observe how it ends"
     else:
         return
     raise RefusedError(f"task {task.id}: {found}", task=task.id)
@@ -489,8 +487,7 @@ def _end(turn: Turn) -> None:
     if run.wish != "abort":
         return
     ending.drain(turn)
-    tally = run.tally()
-    if not tally["running"] and not tally["unacknowledged"]:
+    if not run.running and not run.unacknowledged():
         turn.move_run("abort", f"abort was decided (event {run.wish_by})", acknowledged=[])
         ending.close(turn)
 

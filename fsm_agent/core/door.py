@@ -361,8 +361,9 @@ def ask_approval(
     digest: str,
     *,
     edited_from: tuple[str, Mapping[str, Any]] | None = None,
+    within_us: int | None = None,
 ) -> None:
-    """Ask a person for a yes to exactly these arguments."""
+    """Ask a person for a yes to exactly these arguments; *within_us* goes before the step's own time."""
     step = task.step
     armed = task.armed
     data: dict[str, Any] = {
@@ -381,7 +382,8 @@ def ask_approval(
         data["changed"] = sorted(
             k for k in {*args, *armed.args} if args.get(k, ...) != armed.args.get(k, ...)
         ) or ["the earlier approval has expired"]
-    within = spec.confirm_within_us if step.confirm_within_us is None else step.confirm_within_us
+    own = spec.confirm_within_us if step.confirm_within_us is None else step.confirm_within_us
+    within = own if within_us is None else within_us
     if within is not None:
         data["expires_at"] = turn.now + within
     if task.state is TaskState.PENDING:

@@ -73,8 +73,8 @@ def _owner_changed(run: Run, event: Event) -> None:
 def _plan_adopted(run: Run, event: Event) -> None:
     plan: Plan = planning.trusted(event.data["plan"])
     run.plan = plan
-    before, run.plan_version = run.plan_version, event.data["plan_version"]
-    if run.plan_version > max(before, 1):  # a plan of the same version was only added to
+    run.plan_version = event.data["plan_version"]
+    if run.plan_version > 1 and "answers" in event.data:  # else it answers no replan
         _end_replans(run, event)
     run.metered = plan.budgets.tokens is not None or plan.budgets.cost_micros is not None
     run.constraint_values = {c.key: run.constraint_values.get(c.key, c.value) for c in plan.constraints}
@@ -263,7 +263,7 @@ def _ended(run: Run, task: Task, event: Event) -> None:
     usage = outcome.get("usage")
     if usage is not None:
         _spend(run, usage)
-        if run.metered:
+        if run.metered or run.has_planner:  # a planner is told what calls cost
             _measure(run, task.tool or "", usage)
     if task.effect != "read":
         applied = "yes" if event.data["trigger"] == "succeed" else outcome.get("applied", "maybe")

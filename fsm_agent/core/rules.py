@@ -159,7 +159,7 @@ class Table:
         """Return why *row* answered *signal*: the signal with its threshold, the row's words, the facts it saw."""
         param = _THRESHOLD.get(signal)
         threshold = f" ({param} {self.params[param]:g})" if param is not None else ""
-        seen = ", ".join(f"{c.fact} {facts[c.fact]}" for c in row.when)
+        seen = ", ".join(f"{fact} {facts[fact]}" for fact in sorted(c.fact for c in row.when))
         return f"{signal}{threshold}: {row.why}" + (f" [{seen}]" if seen else "")
 
     def scope_of(self, counter: str) -> str:

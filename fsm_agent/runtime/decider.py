@@ -393,7 +393,7 @@ class Decider:
     @property
     def plan_version(self) -> int:
         """How many new plans were asked for."""
-        return self._run.plan_version - 1 + len(self._run.replans)
+        return self._run.account.planner_calls + len(self._run.replans)
 
     @property
     def closed(self) -> bool:
@@ -433,7 +433,7 @@ class Decider:
         spec = self._spec(task, effect, tool)
         return core.Seen(
             task=task,
-            signal=Signal.PROGRESS_STALL,
+            signal=Signal.SUCCESS,
             outcome=_NO_CALL,
             tool=spec.name,
             args=_copy(dict(args or {})),
@@ -506,7 +506,7 @@ class Decider:
         if "probe_at" in params:
             delay_us = max(0, params["probe_at"] - event.at)
         elif request is not None:
-            delay_us = max(0, request.not_before - event.at)
+            delay_us = max(0, request.not_before - run.at)
         unknown = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN]
         return Decision(
             action=data["decide"],
