@@ -49,18 +49,19 @@ async def run(
     progress = _progress(screen, name)
     who = _respondent(screen, operator, progress)
     with places.writing(screen, create=True) as store:
-        controller = await RunController.start(
-            job.plan,
-            job.tools,
-            store=store,
-            rules=job.rules,
-            inputs=job.inputs,
-            run_id=name,
-            workers=workers,
-            tools_locator=job.locator,
-            listeners=(progress.listen, who.listen),
-        )
-        screen.hint(f"run {name}: {len(job.plan.steps)} steps, store {screen.store}")
+        with progress.held():  # nothing is told before the run's name
+            controller = await RunController.start(
+                job.plan,
+                job.tools,
+                store=store,
+                rules=job.rules,
+                inputs=job.inputs,
+                run_id=name,
+                workers=workers,
+                tools_locator=job.locator,
+                listeners=(progress.listen, who.listen),
+            )
+            screen.hint(f"run {name}: {len(job.plan.steps)} steps, store {screen.store}")
         return await _drive(screen, store, controller, who)
 
 

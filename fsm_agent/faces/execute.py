@@ -82,19 +82,21 @@ def read(param: Param, given: Any) -> Any:
 
     Raises:
         UsageError: It is not of the parameter's kind.
+        ValueRefusedError: A log could not hold it exactly.
     """
     match param.kind:
         case "pairs":
-            return dict(pair(param.shown, text) for text in given)
+            value: Any = dict(pair(param.shown, text) for text in given)
         case "numbers":
-            return {
-                name: _number(param, name, value)
-                for name, value in (pair(param.shown, text) for text in given)
-            }
+            pairs = (pair(param.shown, text) for text in given)
+            value = {name: _number(param, name, number) for name, number in pairs}
         case "json" if given is not None:
-            return json_value(f"{param.shown}", given)
+            value = json_value(f"{param.shown}", given)
         case _:
-            return given
+            value = given
+    if param.kind in ("text", "task", "pairs", "json") and not isinstance(value, tuple):
+        canon.check(value, param.metavar or param.name)  # whatever reaches a log is exact, or refused here
+    return value
 
 
 def pair(what: str, text: str) -> tuple[str, Any]:

@@ -64,6 +64,7 @@ def read_job(
     box, locator = toolbox_of(tools, folder)
     plan = Plan.load(file, tools=box if locator is not None else None)
     given = {**_inputs(folder), **inputs}
+    canon.check({"inputs": given, "tools": locator})
     _know_inputs(plan, given)
     if locator is None and any(step.tool for step in plan.steps):
         raise UsageError(

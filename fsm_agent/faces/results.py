@@ -91,4 +91,4 @@ class Audits:
     def verdict(self) -> str:
         """The worst verdict: ``violations``, else ``open``, else ``clean``."""
         verdicts = {audit.verdict for _, audit in self.audits}
-        return next(v for v in ("violations", "open", "clean") if v in verdicts)
+        return next((v for v in ("violations", "open") if v in verdicts), "clean")

@@ -65,8 +65,14 @@ class Cli:
         return subprocess.Popen(
             [sys.executable, "-m", "fsm_agent", *map(str, words)],
             cwd=self.path,
-            env=self.env(),
-            **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **more},
+            **{
+                "env": self.env(),
+                "stdin": subprocess.DEVNULL,
+                "stdout": subprocess.PIPE,
+                "stderr": subprocess.PIPE,
+                "text": True,
+                **more,
+            },
         )
 
     def process(self, *words, **more):

@@ -118,7 +118,15 @@ def test_an_unknown_result_exits_with_5_or_asks_and_is_never_repeated(cli):
     assert refused.code == 2
     assert refused.err.startswith("E-UNKNOWN ")
     done = cli(
-        "reconcile", "r1", "T3", "--as", "applied", "--evidence", "seen at the desk", "--result", '{"booking": "B-1"}'
+        "reconcile",
+        "r1",
+        "T3",
+        "--as",
+        "applied",
+        "--evidence",
+        "seen at the desk",
+        "--result",
+        '{"booking": "B-1"}',
     )
     assert done.code == 0, done.err
     assert cli.json("resume", "r1")[0] == 0
@@ -154,13 +162,17 @@ def test_resume_finds_the_tools_where_run_found_them(cli, waiting):
     assert len(cli.ledger) == 1
 
 
-def test_resume_elsewhere_says_where_the_log_looked_for_the_tools_and_tools_overrides(cli, waiting, monkeypatch):
+def test_resume_elsewhere_says_where_the_log_looked_for_the_tools_and_tools_overrides(
+    cli, waiting, monkeypatch
+):
     (cli.path / "elsewhere").mkdir()
     monkeypatch.chdir(cli.path / "elsewhere")
     shown = cli("resume", "r1", "--store", "../.fsm_agent/runs.db")
     assert shown.code == 3
     assert "--tools" in shown.err
-    assert cli("resume", "r1", "--store", "../.fsm_agent/runs.db", "--tools", "../desk/tools.py:tools").code == 4
+    assert (
+        cli("resume", "r1", "--store", "../.fsm_agent/runs.db", "--tools", "../desk/tools.py:tools").code == 4
+    )
 
 
 def test_resume_lifts_a_pause(cli, waiting):
@@ -192,7 +204,7 @@ def test_a_run_that_another_process_drives_is_left_alone(cli):
         assert "it goes on" in waited.err
     finally:
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=30)
+        err = process.communicate(timeout=30)[1]
     assert process.returncode == 130
     assert "fsm-agent resume r1" in err
     assert "Traceback" not in err

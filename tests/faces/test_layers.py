@@ -98,7 +98,11 @@ def test_every_node_stands_right_of_what_it_needs(nodes):
 
 def test_most_graphs_of_a_usual_size_can_be_drawn():
     reimbursement = [Node(n, n, ()) for n in ("T1", "T2", "T3")]
-    reimbursement += [Node("T4", "T4", ("T1", "T2", "T3")), Node("T5", "T5", ("T4", "T3")), Node("T6", "T6", ("T5",))]
+    reimbursement += [
+        Node("T4", "T4", ("T1", "T2", "T3")),
+        Node("T5", "T5", ("T4", "T3")),
+        Node("T6", "T6", ("T5",)),
+    ]
     assert draw(reimbursement) is not None
 
 

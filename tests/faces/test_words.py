@@ -133,7 +133,9 @@ def test_words_in_json_are_answered_with_the_status(cli, waiting):
     assert (code, status["schema"], status["run"]) == (0, "fsm-agent/status@1", "r1")
 
 
-@pytest.mark.parametrize("command", [["approve", "r9", "T3", "--digest", "12345678"], ["cancel", "r9"], ["note", "r9", "x"]])
+@pytest.mark.parametrize(
+    "command", [["approve", "r9", "T3", "--digest", "12345678"], ["cancel", "r9"], ["note", "r9", "x"]]
+)
 def test_a_word_to_an_unknown_run_is_not_found(cli, waiting, command):
     shown = cli(*command)
     assert (shown.code, shown.err.split()[0]) == (9, "E-NOT-FOUND")
@@ -153,7 +155,9 @@ def test_a_word_reaches_the_process_that_drives_the_run(cli):
         (cli.path / "go").touch()
         process.communicate(timeout=30)
     assert last(cli, "note_added")["actor"] == {"kind": "human", "id": "ann"}
-    assert [e["data"]["epoch"] for e in cli("events", "r1", "--jsonl").lines if e["type"] == "owner_changed"] == []
+    assert [
+        e["data"]["epoch"] for e in cli("events", "r1", "--jsonl").lines if e["type"] == "owner_changed"
+    ] == []
 
 
 WAITS_FOR_A_FILE = """

@@ -20,7 +20,7 @@ async def price(nights: int, luck: str) -> dict:
 
 
 @tools.write
-async def book(guest: str, total: float, luck: str, *, ctx: CallContext) -> dict:
+def book(guest: str, total: float, luck: str, *, ctx: CallContext) -> dict:
     with Path("ledger.txt").open("a") as ledger:
         ledger.write(f"{ctx.idempotency_key} {guest} {total}\n")
     if luck == "bad":
