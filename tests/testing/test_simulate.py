@@ -521,7 +521,14 @@ def test_another_store_keeps_at_a_crash_whatever_it_has():
     assert run(chain, tools, store=MemoryStore()).calls == {"t": 1, "u": 2}
 
 
-def test_a_new_plan_from_a_person_is_refused_for_now_and_said_so():
-    result = run([step("a")], {"t": read({"delay_s": 1})}, {"at_s": 0.5, "do": {"replan": {"steps": []}}})
-    assert result.run == "done"
-    assert "a run keeps the plan" in result.refused[0]
+def test_a_persons_own_plan_passes_the_gate_or_is_refused_with_a_reason():
+    empty = run([step("a")], {"t": read({"delay_s": 1})}, {"at_s": 0.5, "do": {"replan": {"steps": []}}})
+    assert empty.run == "done"
+    assert "no steps" in empty.refused[0]
+    more = run(
+        [step("a")],
+        {"t": read({"delay_s": 1})},
+        {"at_s": 0.5, "do": {"replan": [step("a"), step("b")], "by": "ann"}},
+    )
+    assert (more.run, more.tasks["b"], more.refused) == ("done", "done", ())
+
