@@ -6,6 +6,7 @@ the one row that fits. That there is always exactly one is proved before a table
 """
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 import attrs
@@ -205,6 +206,13 @@ def from_canonical(data: Mapping[str, Any]) -> Table:
     Raises:
         RulesError: It is none.
     """
+    return _of_canonical(canon.encode(data))
+
+
+@lru_cache(maxsize=32)
+def _of_canonical(encoded: bytes) -> Table:
+    """Read a table back once: many runs have the same, and tables are values."""
+    data = canon.decode(encoded)
     name = data.get("name")
     document = {key: value for key, value in data.items() if key != "name"}
     return _load(

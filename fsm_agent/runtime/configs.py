@@ -5,6 +5,7 @@ A table that is not sound does not leave this module.
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,7 +65,18 @@ def load_rules(name: str | Path = "default", params: Mapping[str, int | float] |
         ConfigError: The file cannot be read, or is no TOML.
         RulesError: It is no table, or not a sound one; ``findings`` says why.
     """
-    table = read_rules(name, params)
+    if isinstance(name, str) and not name.endswith(".toml"):
+        return _shipped_rules(name, tuple(sorted((params or {}).items())))
+    return _sound(read_rules(name, params))
+
+
+@lru_cache(maxsize=64)
+def _shipped_rules(name: str, params: tuple[tuple[str, int | float], ...]) -> Table:
+    """Read and prove a shipped table once; tables are values."""
+    return _sound(read_rules(name, dict(params)))
+
+
+def _sound(table: Table) -> Table:
     report = check(table)
     if not report.sound:
         more = f" (and {len(report.findings) - 1} more)" if len(report.findings) > 1 else ""
@@ -214,4 +226,10 @@ def load_classifier() -> Classifier:
     Raises:
         ConfigError: ``configs/classify.toml`` cannot be used.
     """
+    return _classifier()
+
+
+@lru_cache(maxsize=1)
+def _classifier() -> Classifier:
+    """Read the shipped classification once; it is a value."""
     return Classifier.from_data(read_toml("classify"))
