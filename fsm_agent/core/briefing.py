@@ -5,12 +5,15 @@ failure with its error text, what is left of the budgets, what was tried or refu
 inputs are not in it: only what is in force now.
 """
 
-from typing import Any
+from typing import Any, Final
 
 from fsm_agent.core import budget
 from fsm_agent.core.machine import TaskState
 from fsm_agent.core.state import Replanning, Run, Task
-from fsm_agent.core.tools import ToolSpec
+from fsm_agent.core.tools import Parameter, ToolSpec
+
+MOST_TRIED: Final = 20
+"""Of the calls that failed in earlier plans, a planner is shown the latest so many."""
 
 
 def briefing(run: Run, request: Replanning) -> dict[str, Any]:
@@ -32,22 +35,54 @@ def briefing(run: Run, request: Replanning) -> dict[str, Any]:
         "budgets": _left(run),
         "refused": list(request.refusals),
         "rejected": [f"{t.id}: {t.reason}" for t in run.tasks.values() if t.reason_code == "rejected"],
+        "tried": _tried(run),
         "strategies_tried": len(run.strategies),
     }
 
 
+def _tried(run: Run) -> list[dict[str, Any]]:
+    """Return the calls that failed in plans before this one, the latest :data:`MOST_TRIED`."""
+    assert run.plan is not None, "no plan"
+    ids = {step.id for step in run.plan.steps}
+    return [
+        {
+            "step": t.id,
+            "tool": run.tool_of(t.step),
+            "arguments": t.step.args.source,
+            "error": (t.trouble.error or {}).get("message", t.reason),
+        }
+        for t in run.tasks.values()
+        if t.id not in ids and t.trouble is not None and t.trouble.error is not None
+    ][-MOST_TRIED:]
+
+
 def _tool(run: Run, spec: ToolSpec) -> dict[str, Any]:
+    calls, tokens, cost = run.account.by_tool.get(spec.name, (0, 0, 0))
+    mean = {"mean_cost": {"tokens": tokens // calls, "cost_micros": cost // calls}} if calls else {}
+    return {**tool(spec), **mean}
+
+
+def tool(spec: ToolSpec) -> dict[str, Any]:
+    """Return what a planner is told of a tool, whatever the run."""
     data: dict[str, Any] = {
         "name": spec.name,
         "effect": spec.effect.value,
         "description": spec.description,
-        "arguments": {
-            p.name: {"types": list(p.types) or ["any"], "required": p.required} for p in spec.parameters
-        },
+        "arguments": {p.name: _parameter(p) for p in spec.parameters},
     }
-    calls, tokens, cost = run.account.by_tool.get(spec.name, (0, 0, 0))
-    if calls:
-        data["mean_cost"] = {"tokens": tokens // calls, "cost_micros": cost // calls}
+    if spec.extra_arguments:
+        data["other_arguments"] = True
+    if spec.requires:
+        data["requires"] = list(spec.requires)
+    if spec.confirm or spec.effect == "irreversible":
+        data["confirm"] = True
+    return data
+
+
+def _parameter(parameter: Parameter) -> dict[str, Any]:
+    data: dict[str, Any] = {"types": list(parameter.types) or ["any"], "required": parameter.required}
+    if parameter.choices:
+        data["choices"] = list(parameter.choices)
     return data
 
 

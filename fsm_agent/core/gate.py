@@ -126,11 +126,16 @@ def _asking(run: Run, plan: Plan) -> Plan:
     before = {doc["id"]: strategy.bare(doc) for doc in run.plan.doc["steps"]}
     docs, changed = [], False
     for step, doc in zip(plan.steps, plan.doc["steps"], strict=True):
-        spec = run.tools.get(run.tool_of(step) or "")
-        asks = spec is not None and spec.effect != "read" and before.get(step.id) != strategy.bare(doc)
+        asks = _writes(run, step) and before.get(step.id) != strategy.bare(doc)
         changed = changed or (asks and not step.requires_confirmation)
         docs.append({**doc, "requires_confirmation": True} if asks else doc)
     return _loaded(run, {**plan.doc, "steps": docs}) if changed else plan
+
+
+def _writes(run: Run, step: Step) -> bool:
+    """Whether *step*, or a fall-back that it prepares, calls what is no read."""
+    specs = (run.tools.get(name or "") for name in (run.tool_of(step), *(a.tool for a in step.alternatives)))
+    return any(spec is not None and spec.effect != "read" for spec in specs)
 
 
 def _in_scope(run: Run, plan: Plan, scope: str, failed: str | None) -> None:
