@@ -106,7 +106,8 @@ class RowReader:
                 found.append(self._values(where, id_, fact, given, tuple(str(d) for d in domain)))
             else:
                 found.append(self._range(where, id_, fact, given, domain))
-        return tuple(condition for condition in found if condition is not None)
+        # in one order, whatever the document's: a log has its members sorted
+        return tuple(sorted((c for c in found if c is not None), key=lambda c: c.fact))
 
     def _values(
         self, where: str, id_: str, fact: str, given: Any, domain: tuple[str, ...]
