@@ -133,7 +133,7 @@ def test_a_condition_reads_as_a_sentence_with_its_numbers():
         )
     )
     assert [t.shown(c) for c in t.rows[0].when] == [
-        "retries_left <= $few [few = 2]", "effect in read, write", "applied = no", "stall_steps = 2..3",
+        "applied = no", "effect in read, write", "retries_left <= $few [few = 2]", "stall_steps = 2..3",
     ]  # fmt: skip
 
 
