@@ -97,6 +97,11 @@ def _refuse(path: str, found: str, advice: str) -> None:
     raise ValueRefusedError(f"value at {shown}: {found} cannot be stored exactly; {advice}", path=shown)
 
 
+def storable(text: str) -> str:
+    """Return *text* with what cannot be stored exactly replaced: for words that are told, never for values."""
+    return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
+
+
 def snapshot(value: Any) -> tuple[Any, bytes]:
     """Return a private copy of *value* and its canonical bytes.
 

@@ -112,11 +112,11 @@ def proposed(turn: Turn, given: Proposed) -> None:
     if given.answer is not None:
         raw = given.answer.encode("utf-8", "replace")
         record["answer_digest"] = canon.blob_digest(raw)
-        record["answer"] = _storable(given.answer)
+        record["answer"] = canon.storable(given.answer)
     if given.model:
-        record["model"] = _storable(given.model)
+        record["model"] = canon.storable(given.model)
     if given.prompt_digest:
-        record["prompt_digest"] = _storable(given.prompt_digest)
+        record["prompt_digest"] = canon.storable(given.prompt_digest)
     record["usage"] = usage_data(given.usage)
     try:
         document = _read(given)
@@ -130,11 +130,6 @@ def proposed(turn: Turn, given: Proposed) -> None:
     adopt(
         turn, passed, origin="model", scope=request.scope, why=request.why, name=request.task, record=record
     )
-
-
-def _storable(text: str) -> str:
-    """Return *text* as the log can hold it."""
-    return text.encode("utf-8", "replace").decode().replace("\x00", "\ufffd")
 
 
 def _read(given: Proposed) -> Any:
@@ -158,7 +153,7 @@ def refuse(
     retry_after_us: int | None = None,
 ) -> None:
     """Record a refused proposal and fire ``plan_rejected``."""
-    why = _storable(error.why)
+    why = canon.storable(error.why)
     data = {"gate": error.gate, "why": why, **record}
     if error.signature:
         data["strategy"] = error.signature
@@ -177,8 +172,8 @@ def refuse(
 
 def _infeasible(turn: Turn, request: Replanning, document: dict[str, Any], record: dict[str, Any]) -> None:
     """The planner says that the goal cannot be reached: a person reads why, and nothing runs on it."""
-    why = _storable(str(document["infeasible"]))[:_LONGEST_WORDS]
-    goal = _storable(str(document.get("goal") or ""))[:_LONGEST_WORDS]
+    why = canon.storable(str(document["infeasible"]))[:_LONGEST_WORDS]
+    goal = canon.storable(str(document.get("goal") or ""))[:_LONGEST_WORDS]
     data = {"gate": "infeasible", "why": why, "goal": goal, "ended": True, **record}
     turn.emit("replan_refused", data, request.task, MODEL)
     words = f"the planner says that the goal cannot be reached: {why}"

@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 import attrs
 
 from fsm_agent.core import briefing as briefings
-from fsm_agent.core import plantext, prompt
+from fsm_agent.core import canon, plantext, prompt
 from fsm_agent.core.errors import ConfigError, Fault, PlanError, UsageError
 from fsm_agent.core.inputs import Usage
 from fsm_agent.runtime.endpoint import Endpoint
@@ -82,12 +82,14 @@ class ModelPlanner:
 
         Raises:
             UsageError: The goal is empty.
+            ValueRefusedError: The goal or an input cannot be stored exactly.
             PlanError: No answer was a plan that can be used; with the last reasons.
             InfeasibleError: The model says that there is none.
             PlannerError: The model cannot be reached.
         """
         if not goal.strip():
             raise UsageError("plan make: the goal is empty; say in words what is to be reached")
+        canon.check({"goal": goal, "inputs": dict(inputs or {})}, "plan make")
         facts = [briefings.tool(spec) for spec in tools.specs]
         refused: list[str] = []
         tokens = 0
@@ -115,7 +117,7 @@ class ModelPlanner:
                         usage=Usage(tokens=tokens),
                         refused=tuple(refused),
                     )
-            refused.append(text)
+            refused.append(canon.storable(text))
         raise _no_plan(refused)
 
     async def _ask(self, messages: prompt.Messages, tools: list[str]) -> Proposal:
