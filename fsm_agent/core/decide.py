@@ -169,6 +169,8 @@ def _create(turn: Turn, given: Create) -> None:
         "owner": given.owner,
         "version": given.version,
     }
+    if given.planner_locator is not None:
+        data["planner_locator"] = given.planner_locator
     if unknown:
         data["extra_inputs"] = unknown
     turn.emit("run_created", data)

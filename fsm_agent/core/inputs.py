@@ -67,7 +67,10 @@ class Outcome:
 
 @attrs.frozen(kw_only=True)
 class Create:
-    """A new run. ``tools`` in the order of registration; ``default_tool`` runs steps that name none."""
+    """A new run. ``tools`` in the order of registration; ``default_tool`` runs steps that name none.
+
+    ``tools_locator`` and ``planner_locator`` say where whoever resumes the run finds both again.
+    """
 
     run: str
     plan: Plan
@@ -80,6 +83,7 @@ class Create:
     tools_locator: str | None = None
     default_tool: str | None = None
     has_planner: bool = False
+    planner_locator: str | None = None
     review: bool = False
 
 

@@ -130,6 +130,7 @@ class RunController:
         workers: int = 4,
         tools_locator: str | None = None,
         planner: Planner | None = None,
+        planner_locator: str | None = None,
         listeners: Sequence[Listener] = (),
         ports: Ports | None = None,
         sign_key: str | PathLike[str] | None = None,
@@ -147,7 +148,9 @@ class RunController:
             run_id: Left out, a new one is made.
             workers: Calls at once, at least 1.
             tools_locator: Where ``resume`` finds the tools again, as ``module:attribute``.
-            planner: Asked for another plan where the table decides so; None: a person is asked.
+            planner: Asked for another plan where the table decides so, such as ``ModelPlanner.from_env()``; None: a
+                person is asked.
+            planner_locator: Where ``resume`` finds it again: ``model``, or as for *tools_locator*.
             listeners: Told of every batch of events once it is durable.
             ports: Time and chance, for tests.
             sign_key: File of the private key that checkpoints are signed with; left out,
@@ -186,6 +189,7 @@ class RunController:
             tools_locator=tools_locator,
             default_tool=tools.default_tool,
             has_planner=planner is not None,
+            planner_locator=planner_locator,
         )
         opened, own, heads = _opened(store, sign_key)
         self = cls(opened, run, own_store=own, heads=heads)
