@@ -16,6 +16,7 @@ import attrs
 
 from fsm_agent.core import canon, planning, replay
 from fsm_agent.core import decider as core
+from fsm_agent.core.classify import Classifier
 from fsm_agent.core.decide import apply
 from fsm_agent.core.errors import RefusedError, UsageError
 from fsm_agent.core.events import Event, Head, genesis, seal, to_line
@@ -97,6 +98,8 @@ class Decider:
     errors and results are written to the log as they are: leave secrets out. Not for several threads at once.
     """
 
+    _table: Table | None
+
     def __init__(
         self,
         rules: Table | str | Path = "default",
@@ -151,7 +154,8 @@ class Decider:
         opened, own = _store(store, create=True)
         try:
             lease = opened.create(run, given.owner, now_us=clock.now_us(), ttl_us=LEASE_US)
-            self._set_up(Run(run), opened, own, lease, genesis(run), clock, table)
+            self._set_up(Run(run), opened, own, lease, genesis(run), clock, classifier)
+            self._table = table
             self._take(core.opening(self._run, given, self._env()))
         except BaseException:
             if own:
@@ -159,7 +163,14 @@ class Decider:
             raise
 
     def _set_up(
-        self, run: Run, store: Store, own: bool, lease: Lease, head: Head, ports: Ports, table: Table | None
+        self,
+        run: Run,
+        store: Store,
+        own: bool,
+        lease: Lease,
+        head: Head,
+        ports: Ports,
+        classifier: Classifier,
     ) -> None:
         self._run = run
         self._store = store
@@ -168,8 +179,8 @@ class Decider:
         self._lease_until = ports.now_us() + LEASE_US
         self._head = head
         self._ports = ports
-        self._table = table
-        self._judge = Judge(configs.load_classifier(), Vault())
+        self._table = None
+        self._judge = Judge(classifier, Vault())
         self._last: Decision | None = None
         self._closed = False
 
@@ -220,7 +231,7 @@ class Decider:
         )
         run = replay.replay(run_id, store.read(run_id), store.blob)
         self = cls.__new__(cls)
-        self._set_up(run, store, own, lease, store.head(run_id), ports, None)
+        self._set_up(run, store, own, lease, store.head(run_id), ports, configs.load_classifier())
         core.forget_timers(run)
         return self
 
