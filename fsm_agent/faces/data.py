@@ -61,7 +61,13 @@ def runs(value: Runs, screen: Screen) -> dict[str, Any]:
         }
         for info in value.infos
     ]
-    return {"schema": "fsm-agent/runs@1", "store": value.store, "runs": rows}
+    out = {"schema": "fsm-agent/runs@1", "store": value.store, "runs": rows}
+    if value.collected is not None:
+        out["collected"] = [
+            {"run": one.run, "removed": not one.kept, "why": one.kept, "head": head(one.head)}
+            for one in value.collected
+        ]
+    return out
 
 
 def audits(value: Audits, screen: Screen) -> dict[str, Any]:

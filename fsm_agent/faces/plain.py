@@ -16,6 +16,7 @@ from fsm_agent.faces.results import Audits, Exported, Finished, Line, Runs, Said
 from fsm_agent.faces.screen import Screen, duration, safe, short, wrapped
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.runtime.status import Status, TaskStatus
+from fsm_agent.runtime.retention import Collected
 from fsm_agent.runtime.telemetry import line_of
 from fsm_agent.stores.transfer import Imported
 
@@ -122,7 +123,10 @@ def said(value: Said, screen: Screen) -> Iterator[str]:
 
 
 def runs(value: Runs, screen: Screen) -> Iterator[str]:
-    """The list of runs."""
+    """The list of runs, or what became of the old ones."""
+    if value.collected is not None:
+        yield from _collected(value.collected, screen)
+        return
     if not value.infos:
         yield f"no runs in {value.store}; start one with: {screen.command('fsm-agent run PLAN')}"
         return
@@ -137,6 +141,14 @@ def runs(value: Runs, screen: Screen) -> Iterator[str]:
 
 
 # ── logs ──────────────────────────────────────────────────────────────────────────────────────────────────────
+def _collected(found: Sequence[Collected], screen: Screen) -> Iterator[str]:
+    if not found:
+        yield "no run is old enough; nothing was removed"
+    for one in found:
+        words = f"kept, {one.kept}" if one.kept else f"removed, its log ended at {_head(one.head)}"
+        yield from wrapped(f"{safe(one.run)}: ", words, screen.width)
+
+
 
 
 def event(value: Line, screen: Screen) -> Iterator[str]:

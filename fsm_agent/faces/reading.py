@@ -1,4 +1,4 @@
-"""The commands that look at runs and move their logs: ``status``, ``events``, ``runs``, ``export``, ``import``."""
+"""The commands that look at runs and move their logs: ``status``, ``events``, ``export``, ``import``."""
 
 import asyncio
 import io
@@ -12,10 +12,10 @@ from fsm_agent.core.events import Head, Record
 from fsm_agent.core.machine import FINAL_RUN_STATES
 from fsm_agent.core.replay import one
 from fsm_agent.faces import places
-from fsm_agent.faces.results import Exported, Line, Runs
+from fsm_agent.faces.results import Exported, Line
 from fsm_agent.faces.screen import Screen
 from fsm_agent.faces.spec import Outcome
-from fsm_agent.runtime.owner import is_dead, owner_name
+from fsm_agent.runtime.owner import owner_name
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.runtime.signing import place_of, read_checkpoints, write_checkpoints
 from fsm_agent.runtime.status import status_of
@@ -57,21 +57,6 @@ def _line(store: Store, run: str, record: Record, shown: set[str]) -> Line:
         event=one(record, store.blob),
         blobs=tuple((name, store.blob(name)) for name in names),
     )
-
-
-def runs(screen: Screen, *, what: str) -> Outcome:
-    """Return the runs of the store."""
-    del what
-    now = SystemPorts().now_us()
-    try:
-        with places.reading(screen) as store:
-            infos = tuple(store.runs())
-    except NotFoundError:
-        if screen.named:
-            raise
-        infos = ()
-    driven = [i.run for i in infos if i.owner is not None and i.lease_until_us > now and not is_dead(i.owner)]
-    return Outcome(Runs(store=screen.store, infos=infos, driven=frozenset(driven), now_us=now))
 
 
 def export(screen: Screen, *, run: str, format: str, output: str | None) -> Outcome:  # noqa: A002 - the option's name

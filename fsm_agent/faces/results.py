@@ -7,6 +7,7 @@ import attrs
 
 from fsm_agent.core.audit import Audit
 from fsm_agent.core.events import Event, Head, Record
+from fsm_agent.runtime.retention import Collected
 from fsm_agent.runtime.status import Status
 from fsm_agent.stores.base import RunInfo
 
@@ -58,12 +59,21 @@ class Line:
 
 @attrs.frozen(kw_only=True)
 class Runs:
-    """The runs of a store at one moment: *driven* are those that a living owner holds."""
+    """The runs of a store at one moment.
+
+    Attributes:
+        store: Where it is.
+        infos: Its runs, oldest first.
+        driven: Those that a living owner holds.
+        now_us: The moment.
+        collected: What became of the old ones, if old ones were to be removed.
+    """
 
     store: str
     infos: tuple[RunInfo, ...]
     driven: frozenset[str]
     now_us: int
+    collected: tuple[Collected, ...] | None = None
 
 
 @attrs.frozen(kw_only=True)

@@ -214,21 +214,26 @@ COMMANDS: Final = (
     Command(
         "runs",
         LOOK,
-        "List the runs of the store, oldest first.",
+        "List the runs of the store, oldest first, or remove old ones.",
         (
             Param(
                 "what",
-                "list, which is also what happens without it",
+                "list, which is also what happens without it, or gc to remove old runs",
                 "choice",
-                metavar="list",
-                choices=("list",),
+                metavar="list|gc",
+                choices=("list", "gc"),
                 default="list",
             ),
+            opt("--older-than", "for gc: a number and s, m, h, d or w, such as 30d", "AGE"),
+            _BY,
         ),
-        f"{_H}reading:runs",
+        f"{_H}keeping:runs",
         "fsm_agent.faces.results:Runs",
         f"{_H}plain:runs",
         f"{_H}data:runs",
+        about="gc removes runs that are done or cancelled, have no unknown effect, and were not touched for AGE. "
+        "Others are kept, and it is said why. What is left of a removed run is where its log ended.",
+        examples=("runs", "runs gc --older-than 30d"),
     ),
     Command(
         "audit",
@@ -278,6 +283,19 @@ COMMANDS: Final = (
         "fsm_agent.stores.transfer:Imported",
         f"{_H}plain:imported",
         f"{_H}data:imported",
+    ),
+    Command(
+        "key",
+        FILES,
+        "Make a key pair for signed checkpoints.",
+        (arg("file", "the private key; the public one goes to FILE.pub", "FILE", kind="file"),),
+        f"{_H}keeping:key",
+        "fsm_agent.faces.keeping:KeyPair",
+        f"{_H}keeping:plain_key",
+        f"{_H}keeping:data_key",
+        about="Name the private key in $FSM_AGENT_SIGNING_KEY where runs are driven, and the public one in "
+        "audit --key where they are audited. Keep them apart.",
+        examples=("key sign.key",),
     ),
     Command(
         "fsm show",

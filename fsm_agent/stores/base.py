@@ -78,10 +78,23 @@ class Repair:
     kept: str
 
 
+@attrs.frozen(kw_only=True)
+class Tombstone:
+    """What is left of a run that was removed.
+
+    Attributes:
+        run: Its id; never given again.
+        body: JSON object: where its log ended, who removed it, when and why.
+    """
+
+    run: str
+    body: dict[str, Any]
+
+
 class Store(Protocol):
     """The port between the runtime and whatever keeps the log.
 
-    Errors, all from :mod:`fsm_agent.core.errors`: ``NotFoundError`` for an unknown run, ``OwnedError`` when
+    Errors, all from :mod:`fsm_agent.core.errors`: ``NotFoundError`` for an unknown or removed run, ``OwnedError`` when
     another owner's lease is alive, ``FencedError`` when this lease is no longer the current one,
     ``ConflictError`` when the head has moved, ``StoreDeadError`` after an I/O error (and from then on for every
     call), ``StoreUnusableError`` for a file that is not ours, too new or not writable, ``CorruptError`` for
@@ -202,6 +215,24 @@ class Store(Protocol):
 
     def letter(self, letter: int) -> Letter:
         """Return a letter with its answer, if there is one."""
+        ...
+
+    def remove(self, lease: Lease, tombstone: dict[str, Any]) -> None:
+        """Forget a run, durably: its log, its letters, and the large values that no other run names.
+
+        Its id stays taken, and whoever still holds a lease of it writes nothing any more.
+
+        Args:
+            lease: Must be the current one; it ends with the run.
+            tombstone: JSON object that is kept in its place.
+
+        Raises:
+            FencedError: The lease is not current; nothing was removed.
+        """
+        ...
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return what is left of removed runs, in the order of their ids."""
         ...
 
     def changes(self) -> int:

@@ -75,8 +75,8 @@ def check_since(since: int) -> None:
         raise UsageError(f"read since {since}: seqs start at 1; use 0 to read from the beginning")
 
 
-def letter_bytes(value: dict[str, Any]) -> bytes:
-    """Return the canonical bytes of a letter's body or answer.
+def letter_bytes(value: dict[str, Any], what: str = "letter") -> bytes:
+    """Return the canonical bytes of a letter's body or answer, or of another JSON object called *what*.
 
     Raises:
         UsageError: It is no JSON object.
@@ -84,7 +84,7 @@ def letter_bytes(value: dict[str, Any]) -> bytes:
     """
     if type(value) is not dict:
         raise UsageError(
-            f"letter: a value of type {type(value).__name__} was given; a letter is a JSON object"
+            f"{what}: a value of type {type(value).__name__} was given; a {what} is a JSON object"
         )
     return canon.snapshot(value)[1]
 
@@ -92,6 +92,14 @@ def letter_bytes(value: dict[str, Any]) -> bytes:
 def unknown_run(run: str) -> NotFoundError:
     """Return the refusal of a run that is not in the store."""
     return NotFoundError(f"run {shown(run)}: this store has no such run; list the runs to see what it has")
+
+
+def removed_run(run: str, tombstone: dict[str, Any]) -> NotFoundError:
+    """Return the refusal of a run that was removed."""
+    return NotFoundError(
+        f"run {shown(run)}: it was removed, and this is left of it: {canon.encode(tombstone).decode()}; "
+        "take an export of it into another store to see more"
+    )
 
 
 def unknown_letter(letter: int, run: str | None = None) -> NotFoundError:

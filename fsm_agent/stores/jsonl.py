@@ -21,10 +21,10 @@ from typing import Any
 import attrs
 
 from fsm_agent.core import canon
-from fsm_agent.core.errors import ConflictError, StoreDeadError, UsageError
+from fsm_agent.core.errors import ConflictError, NotFoundError, StoreDeadError, UsageError
 from fsm_agent.core.events import Head, Record
 from fsm_agent.stores import checks, files, lines
-from fsm_agent.stores.base import Lease, Letter, Repair, RunInfo
+from fsm_agent.stores.base import Lease, Letter, Repair, RunInfo, Tombstone
 from fsm_agent.stores.jsonl_log import LogFile
 from fsm_agent.stores.jsonl_parts import InboxFile, Meta, meta_path, open_directory, read_meta
 
@@ -58,6 +58,7 @@ class JsonlStore:
         self._inbox = InboxFile(self._path)
         self._lock = threading.RLock()
         self._depth = 0
+        self._swept = False
         self._lock_file = open_directory(self._path, read_only=read_only, create=create)
 
     # Owners
@@ -157,9 +158,10 @@ class JsonlStore:
         with self._turn(writing=True):
             self._sync()
             for shown in list(self._unsaved.values()):
-                meta = self._meta(shown.run)  # with what is unsaved, if the run is still ours
-                if (meta.epoch, meta.owner) == (shown.epoch, shown.owner):
-                    self._save(meta, entry=False)
+                with contextlib.suppress(NotFoundError):  # somebody may have removed it
+                    meta = self._meta(shown.run)  # with what is unsaved, if the run is still ours
+                    if (meta.epoch, meta.owner) == (shown.epoch, shown.owner):
+                        self._save(meta, entry=False)
             self._unsaved.clear()
 
     def head(self, run: str) -> Head:
@@ -235,6 +237,27 @@ class JsonlStore:
         with self._turn():
             return self._inbox.look().letter(letter)
 
+    # Retention
+
+    def remove(self, lease: Lease, tombstone: dict[str, Any]) -> None:
+        """Forget the run; as in the contract. The tombstone comes first, so a crash leaves files that are swept."""
+        checks.letter_bytes(tombstone, "tombstone")
+        with self._turn(writing=True):
+            meta = attrs.evolve(self._current(lease), owner=None, lease_until_us=0, tombstone=tombstone)
+            self._save(meta)
+            for left in [meta] if self._swept else [m for m in self._metas() if m.tombstone is not None]:
+                self._inbox.remove(left.run)
+                log = self._logs.pop(left.run, None) or LogFile(left.run, self._path)
+                log.delete()
+            self._swept = True
+            files.sync_directory(self._path)
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return what is left of removed runs; as in the contract."""
+        with self._turn():
+            found = [Tombstone(run=m.run, body=m.tombstone) for m in self._metas() if m.tombstone is not None]
+            return sorted(found, key=lambda tombstone: tombstone.run)
+
     def changes(self) -> int:
         """Return a number that differs after anybody has changed the store."""
         with self._turn():
@@ -292,13 +315,18 @@ class JsonlStore:
             log.sync()
 
     def _names(self) -> list[str]:
-        return [read_meta(path).run for path in self._path.glob("*.meta.json")]
+        return [meta.run for meta in self._metas() if meta.tombstone is None]
+
+    def _metas(self) -> list[Meta]:
+        return [read_meta(path) for path in self._path.glob("*.meta.json")]
 
     def _meta(self, run: str) -> Meta:
         try:
             meta = read_meta(meta_path(self._path, run))
         except (FileNotFoundError, UnicodeEncodeError):
             raise checks.unknown_run(run) from None
+        if meta.tombstone is not None:
+            raise checks.removed_run(run, meta.tombstone)
         mine = self._unsaved.get(run)
         if mine is not None and (mine.epoch, mine.owner) == (meta.epoch, meta.owner):
             return attrs.evolve(meta, state=mine.state, updated_us=mine.updated_us)

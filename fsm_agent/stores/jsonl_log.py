@@ -122,6 +122,12 @@ class LogFile:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def delete(self) -> None:
+        """Delete the file and the copies of tails that were cut off it, as far as they are there."""
+        self.rest()
+        for path in (self.path, *self.path.parent.glob(f"{self.path.name}.torn-*")):
+            path.unlink(missing_ok=True)
+
     def _corrupt(self, found: str, seq: int) -> CorruptError:
         return CorruptError(
             f"run {checks.shown(self.run)} in {self.path}: {found}; nothing was changed, restore a backup",

@@ -13,12 +13,14 @@ from fsm_agent.core.errors import CorruptError, NotFoundError, StoreUnusableErro
 from fsm_agent.stores import files
 from fsm_agent.stores.memory import Inbox
 
+_GENERATION: Final = b'{"generation":'
+_GENERATION_BYTES: Final = 40
 _FORMAT: Final = {"format": "fsm_agent/jsonl-store", "version": 1}
 
 
 @attrs.frozen(kw_only=True)
 class Meta:
-    """A run's lease and its line of the list of runs; ``<name>.meta.json``."""
+    """A run's lease and its line of the list of runs, or what is left of a removed one; ``<name>.meta.json``."""
 
     run: str
     epoch: int
@@ -27,6 +29,7 @@ class Meta:
     state: str
     created_us: int
     updated_us: int
+    tombstone: dict[str, Any] | None = None
 
 
 def meta_path(directory: Path, run: str) -> Path:
@@ -49,16 +52,27 @@ def read_meta(path: Path) -> Meta:
 
 
 class InboxFile:
-    """``inbox.jsonl``: a line for every letter and every answer. The caller holds the store's lock."""
+    """``inbox.jsonl``: a line for every letter and every answer. The caller holds the store's lock.
+
+    When letters are removed the file is written anew, and its first line counts how often that happened.
+    """
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / "inbox.jsonl"
         self._inbox = Inbox()
         self._size = 0
+        self._first = b""
 
     def look(self) -> Inbox:
         """Take in what has been added, and return all letters."""
-        data = files.read_from(self._path, self._size) if self._path.exists() else b""
+        if not self._path.exists():
+            return self._inbox
+        with self._path.open("rb") as file:
+            first = file.readline(_GENERATION_BYTES)
+            if first != self._first and first.startswith(_GENERATION):  # written anew by somebody else
+                self._inbox, self._size, self._first = Inbox(), 0, first
+            file.seek(self._size)
+            data = file.read()
         for line in data.splitlines(keepends=True):
             if not line.endswith(b"\n"):  # torn: whoever wrote it was never told that it is there
                 break
@@ -79,7 +93,32 @@ class InboxFile:
         """Write an answer, durably."""
         self._write({"letter": letter, "answer": answer})
 
+    def remove(self, run: str) -> None:
+        """Forget the letters of *run*, durably; the numbers of the others stay."""
+        inbox = self.look()
+        if not any(entry is not None and entry.run == run for entry in inbox):
+            return
+        inbox.remove(run)
+        generation = orjson.loads(self._first)["generation"] if self._first else 0
+        lines: list[dict[str, Any]] = [{"generation": generation + 1}]
+        for number, entry in enumerate(inbox, 1):
+            if entry is None:
+                lines.append({"removed": number})
+                continue
+            body = canon.decode(entry.body)
+            lines.append({"run": entry.run, "posted_us": entry.posted_us, "body": body})
+            if entry.answer is not None:
+                lines.append({"letter": number, "answer": canon.decode(entry.answer)})
+        data = b"".join(canon.encode(line) + b"\n" for line in lines)
+        files.replace(self._path, data)
+        self._first, self._size = canon.encode(lines[0]) + b"\n", len(data)
+
     def _take(self, line: dict[str, Any]) -> int:
+        if "generation" in line:
+            return 0
+        if "removed" in line:
+            self._inbox.skip()
+            return int(line["removed"])
         if "letter" in line:
             self._inbox.answer(line["letter"], canon.encode(line["answer"]))
             return int(line["letter"])

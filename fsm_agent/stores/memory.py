@@ -13,7 +13,7 @@ from fsm_agent.core import canon
 from fsm_agent.core.errors import StoreDeadError
 from fsm_agent.core.events import Head, Record, genesis
 from fsm_agent.stores import checks
-from fsm_agent.stores.base import Lease, Letter, Repair, RunInfo
+from fsm_agent.stores.base import Lease, Letter, Repair, RunInfo, Tombstone
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -38,12 +38,24 @@ class _Entry(NamedTuple):
 class Inbox:
     """Letters in memory, numbered from 1; shared by the stores that have no tables."""
 
-    def __init__(self, entries: Iterable[_Entry] = ()) -> None:
+    def __init__(self, entries: "Iterable[_Entry | None]" = ()) -> None:
         self._entries = list(entries)
 
     def copy(self) -> "Inbox":
         """Return an inbox that holds the same."""
         return Inbox(self._entries)
+
+    def __iter__(self) -> "Iterator[_Entry | None]":
+        """Go through all letters in order of their numbers; None stands for one that was removed."""
+        return iter(self._entries)
+
+    def remove(self, run: str) -> None:
+        """Forget the letters of *run*; the numbers of the others stay."""
+        self._entries = [None if e is not None and e.run == run else e for e in self._entries]
+
+    def skip(self) -> None:
+        """Use up a number: its letter was removed."""
+        self._entries.append(None)
 
     def post(self, run: str, posted_us: int, body: bytes) -> int:
         """Add a letter and return its number."""
@@ -65,13 +77,16 @@ class Inbox:
 
     def answer(self, letter: int, answer: bytes) -> None:
         """Keep the answer to a letter."""
-        self._entries[letter - 1] = self._entries[letter - 1]._replace(answer=answer)
+        entry = self._entries[letter - 1]
+        assert entry is not None, "a removed letter is not answered"
+        self._entries[letter - 1] = entry._replace(answer=answer)
 
     def letter(self, letter: int) -> Letter:
         """Return a letter. Raises ``NotFoundError``."""
-        if not 1 <= letter <= len(self._entries):
+        entry = self._entries[letter - 1] if 1 <= letter <= len(self._entries) else None
+        if entry is None:
             raise checks.unknown_letter(letter)
-        run, posted_us, body, answer = self._entries[letter - 1]
+        run, posted_us, body, answer = entry
         return Letter(
             id=letter,
             run=run,
@@ -83,7 +98,11 @@ class Inbox:
     def waiting(self, run: str) -> list[Letter]:
         """Return the unanswered letters to *run*, oldest first."""
         entries = enumerate(self._entries, 1)
-        return [self.letter(number) for number, entry in entries if entry.run == run and entry.answer is None]
+        return [
+            self.letter(number)
+            for number, e in entries
+            if e is not None and e.run == run and e.answer is None
+        ]
 
 
 class MemoryStore:
@@ -93,7 +112,9 @@ class MemoryStore:
         self.location = ":memory:"
         self.repairs: list[Repair] = []
         self._runs: dict[str, _Run] = {}
+        self._tombstones: dict[str, bytes] = {}
         self._blobs: dict[str, bytes] = {}
+        self._uses: dict[str, set[str]] = {}
         self._inbox = Inbox()
         self._changes = 0
         self._closed = False
@@ -106,7 +127,9 @@ class MemoryStore:
             twin._runs = {
                 name: attrs.evolve(run, records=list(run.records)) for name, run in self._runs.items()
             }
+            twin._tombstones = dict(self._tombstones)
             twin._blobs = dict(self._blobs)
+            twin._uses = {name: set(runs) for name, runs in self._uses.items()}
             twin._inbox = self._inbox.copy()
         return twin
 
@@ -115,7 +138,7 @@ class MemoryStore:
         checks.check_run(run)
         with self._lock:
             self._open()
-            if run in self._runs:
+            if run in self._runs or run in self._tombstones:
                 raise checks.taken_id(run)
             self._runs[run] = _Run(
                 records=[],
@@ -179,6 +202,8 @@ class MemoryStore:
             found.state = state
             found.updated_us = now_us
             self._blobs.update(blobs)
+            for name in blobs:
+                self._uses.setdefault(name, set()).add(lease.run)
             self._changes += 1
             return head
 
@@ -248,6 +273,25 @@ class MemoryStore:
         self._open()
         return self._inbox.letter(letter)
 
+    def remove(self, lease: Lease, tombstone: dict[str, Any]) -> None:
+        """Forget the run; as in the contract."""
+        data = checks.letter_bytes(tombstone, "tombstone")
+        with self._lock:
+            self._current(lease)
+            del self._runs[lease.run]
+            self._tombstones[lease.run] = data
+            self._inbox.remove(lease.run)
+            for name, runs in list(self._uses.items()):
+                runs.discard(lease.run)
+                if not runs:
+                    del self._uses[name], self._blobs[name]
+            self._changes += 1
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return what is left of removed runs; as in the contract."""
+        self._open()
+        return [Tombstone(run=run, body=canon.decode(body)) for run, body in sorted(self._tombstones.items())]
+
     def changes(self) -> int:
         """Return how often this store has been changed, by anyone."""
         self._open()
@@ -264,6 +308,8 @@ class MemoryStore:
     def _run(self, run: str) -> _Run:
         self._open()
         found = self._runs.get(run)
+        if found is None and run in self._tombstones:
+            raise checks.removed_run(run, canon.decode(self._tombstones[run]))
         if found is None:
             raise checks.unknown_run(run)
         return found

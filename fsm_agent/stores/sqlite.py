@@ -15,10 +15,10 @@ from typing import Any, Final
 import attrs
 
 from fsm_agent.core import canon
-from fsm_agent.core.errors import CorruptError, StoreError
+from fsm_agent.core.errors import CorruptError, FencedError, NotFoundError, StoreError
 from fsm_agent.core.events import Head, Record, chain, genesis
 from fsm_agent.stores import checks
-from fsm_agent.stores.base import Lease, Letter, Repair, RunInfo
+from fsm_agent.stores.base import Lease, Letter, Repair, RunInfo, Tombstone
 from fsm_agent.stores.sqlite_file import SEQ_BITS
 from fsm_agent.stores.sqlite_link import Link
 
@@ -30,6 +30,11 @@ _INFO: Final = (
 )
 _LETTER: Final = (
     "SELECT inbox.id, runs.run, posted_us, body, answer FROM inbox JOIN runs ON runs.number = inbox.run"
+)
+_BURY: Final = "UPDATE runs SET tombstone = ?, owner = NULL, lease_until_us = 0 WHERE number = ?"
+_FREE_BLOBS: Final = (
+    "DELETE FROM blobs WHERE digest IN (SELECT digest FROM blob_uses AS own WHERE run = ? AND NOT EXISTS "
+    "(SELECT 1 FROM blob_uses WHERE digest = own.digest AND run <> own.run))"
 )
 _MOVE: Final = (
     "UPDATE runs SET head_seq = ?, head_hash = ?, state = ?, updated_us = ? "
@@ -74,6 +79,7 @@ class SqliteStore:
         self._tips: dict[str, _Tip] = {}
         self._waiting: dict[str, _Tip] = {}
         self._blobs: dict[str, bytes] = {}
+        self._uses: set[tuple[str, int]] = set()
         self._lost: dict[str, StoreError] = {}
         self._records = 0
         self._soft = False
@@ -149,6 +155,7 @@ class SqliteStore:
             tip.records.extend(records)
             self._records += len(records)
             self._blobs.update(blobs)
+            self._uses.update((name, tip.number) for name in blobs)
             self._waiting[run] = tip
             if not barrier and self._records <= BUFFER_RECORDS:
                 return tip.head
@@ -251,15 +258,14 @@ class SqliteStore:
     def runs(self) -> list[RunInfo]:
         """List the runs; as in the contract."""
         with self._reading(*self._waiting):
-            return [self._info(row) for row in self._link.db.execute(_INFO + " ORDER BY created_us, number")]
+            rows = self._link.db.execute(_INFO + " WHERE tombstone IS NULL ORDER BY created_us, number")
+            return [self._info(row) for row in rows]
 
     def info(self, run: str) -> RunInfo:
         """Return one run's line; as in the contract."""
         with self._reading(run):
-            row = self._link.row(_INFO + " WHERE run = ?", run)
-        if row is None:
-            raise checks.unknown_run(run)
-        return self._info(row)
+            self._run(run)
+            return self._info(self._link.row(_INFO + " WHERE run = ?", run))
 
     # The inbox
 
@@ -302,6 +308,33 @@ class SqliteStore:
         if row is None:
             raise checks.unknown_letter(letter)
         return _letter(row)
+
+    # Retention
+
+    def remove(self, lease: Lease, tombstone: dict[str, Any]) -> None:
+        """Forget the run; as in the contract. What is freed is overwritten with zeros."""
+        data = checks.letter_bytes(tombstone, "tombstone")
+        with self._link.lock:
+            with self._transaction(barrier=True):
+                number = self._current(lease)[0]
+                self._link.db.execute(_BURY, (data, number))
+                self._link.db.execute(
+                    "DELETE FROM events WHERE id BETWEEN ? AND ?",
+                    (number << SEQ_BITS, (number + 1 << SEQ_BITS) - 1),
+                )
+                self._link.db.execute("DELETE FROM inbox WHERE run = ?", (number,))
+                self._link.db.execute(_FREE_BLOBS, (number,))
+                self._link.db.execute("DELETE FROM blob_uses WHERE run = ?", (number,))
+            self._tips.pop(lease.run, None)
+            self._link.checkpoint()
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return what is left of removed runs; as in the contract."""
+        with self._link.statement():
+            rows = self._link.db.execute(
+                "SELECT run, tombstone FROM runs WHERE tombstone IS NOT NULL ORDER BY run"
+            )
+            return [Tombstone(run=run, body=canon.decode(body)) for run, body in rows]
 
     def changes(self) -> int:
         """Return a number that differs after others have changed the store; as in the contract."""
@@ -364,10 +397,14 @@ class SqliteStore:
             self._link.db.executemany("INSERT INTO events VALUES(?, ?, ?)", rows)
         if self._blobs:
             self._link.db.executemany("INSERT OR IGNORE INTO blobs VALUES(?, ?)", self._blobs.items())
+            self._link.db.executemany("INSERT OR IGNORE INTO blob_uses VALUES(?, ?)", self._uses)
         return lost
 
     def _why_lost(self, tip: _Tip) -> StoreError:
-        _, seq, digest, epoch, owner, _ = self._run(tip.lease.run)
+        try:
+            _, seq, digest, epoch, owner, _ = self._run(tip.lease.run)
+        except NotFoundError as error:
+            return FencedError(str(error))
         if (epoch, owner) != (tip.lease.epoch, tip.lease.owner):
             return checks.fenced(tip.lease, epoch, owner)
         return checks.moved(tip.lease.run, tip.written, Head(seq, digest))
@@ -382,6 +419,7 @@ class SqliteStore:
             self._lost[run] = error
         self._waiting.clear()
         self._blobs.clear()
+        self._uses.clear()
         self._records = 0
 
     def _look(self, lease: Lease, expected: Head) -> _Tip:
@@ -402,14 +440,18 @@ class SqliteStore:
 
     def _run(self, run: str) -> tuple[int, int, bytes, int, str | None, int]:
         row = self._link.row(
-            "SELECT number, head_seq, head_hash, epoch, owner, lease_until_us FROM runs WHERE run = ?", run
+            "SELECT number, head_seq, head_hash, epoch, owner, lease_until_us, tombstone FROM runs WHERE run = ?",
+            run,
         )
         if row is None:
             raise checks.unknown_run(run)
+        *row, tombstone = row
+        if tombstone is not None:
+            raise checks.removed_run(run, canon.decode(tombstone))
         if [type(value) for value in row[:4]] != [int, int, bytes, int]:
             raise self._corrupt(run, None)
-        found: tuple[int, int, bytes, int, str | None, int] = row
-        return found
+        number, seq, digest, epoch, owner, until_us = row
+        return number, seq, digest, epoch, owner, until_us
 
     def _info(self, row: tuple[Any, ...]) -> RunInfo:
         run, seq, digest, state, created_us, updated_us, owner, until_us = row

@@ -41,10 +41,11 @@ CREATE TABLE runs(
   number INTEGER PRIMARY KEY CHECK(number < 1 << 23), run TEXT NOT NULL UNIQUE,
   head_seq INTEGER NOT NULL, head_hash BLOB NOT NULL CHECK(length(head_hash) = 32),
   epoch INTEGER NOT NULL, owner TEXT, lease_until_us INTEGER NOT NULL,
-  state TEXT NOT NULL, created_us INTEGER NOT NULL, updated_us INTEGER NOT NULL) STRICT;
+  state TEXT NOT NULL, created_us INTEGER NOT NULL, updated_us INTEGER NOT NULL, tombstone BLOB) STRICT;
 CREATE TABLE events(
   id INTEGER PRIMARY KEY, hash BLOB NOT NULL CHECK(length(hash) = 32), body BLOB NOT NULL) STRICT;
 CREATE TABLE blobs(digest TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT;
+CREATE TABLE blob_uses(digest TEXT NOT NULL, run INTEGER NOT NULL, PRIMARY KEY(digest, run)) STRICT, WITHOUT ROWID;
 CREATE TABLE inbox(
   id INTEGER PRIMARY KEY AUTOINCREMENT, run INTEGER NOT NULL REFERENCES runs, posted_us INTEGER NOT NULL,
   body BLOB NOT NULL, answer BLOB) STRICT;
@@ -52,7 +53,9 @@ CREATE INDEX inbox_open ON inbox(run) WHERE answer IS NULL;
 CREATE TABLE barriers(id INTEGER PRIMARY KEY CHECK(id = 1), count INTEGER NOT NULL) STRICT;
 INSERT INTO barriers VALUES(1, 0);
 CREATE TRIGGER events_no_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
-CREATE TRIGGER events_no_delete BEFORE DELETE ON events BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
+CREATE TRIGGER events_no_delete BEFORE DELETE ON events
+  WHEN (SELECT tombstone FROM runs WHERE number = old.id >> 40) IS NULL
+  BEGIN SELECT RAISE(ABORT, 'events are append-only'); END;
 CREATE TRIGGER blobs_no_update BEFORE UPDATE ON blobs BEGIN SELECT RAISE(ABORT, 'values are append-only'); END;
 CREATE VIEW log AS SELECT runs.run, events.id & ((1 << 40) - 1) AS seq, lower(hex(events.hash)) AS hash,
   CAST(events.body AS TEXT) AS body FROM events JOIN runs ON runs.number = events.id >> 40;
@@ -172,6 +175,7 @@ def _prepare(path: Path, db: apsw.Connection, *, read_only: bool) -> None:
     if db.readonly("main"):
         raise _unusable(path, "it may not be written", "open it with read_only, or give write permission")
     db.pragma("checkpoint_fullfsync", 1)
+    db.pragma("secure_delete", 1)  # what is removed, or moved by a split page, leaves no copy; costs nothing measurable
     db.pragma("journal_size_limit", WAL_BYTES)
     if db.pragma("journal_mode") != "wal" and db.pragma("journal_mode", "wal") != "wal":
         raise _unusable(

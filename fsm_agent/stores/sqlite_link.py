@@ -95,6 +95,11 @@ class Link:
                     self.db.execute("ROLLBACK")  # SQLite may have done it itself
                 raise
 
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the file and empty it, unless somebody reads it now."""
+        with self.statement(writing=True), contextlib.suppress(apsw.BusyError, apsw.LockedError):
+            self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def row(self, sql: str, *values: Any) -> Any:
         """Return the first row of a query, or None."""
         return self.db.execute(sql, values).fetchone()

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from fsm_agent.core.errors import StoreDeadError, UsageError
 from fsm_agent.core.events import Head, Record
-from fsm_agent.stores.base import Lease, Letter, Repair, RunInfo
+from fsm_agent.stores.base import Lease, Letter, Repair, RunInfo, Tombstone
 from fsm_agent.stores.memory import MemoryStore
 
 _T = TypeVar("_T")
@@ -163,6 +163,14 @@ class FaultyStore:
     def letter(self, letter: int) -> Letter:
         """Return a letter; as in the contract."""
         return self._call(lambda: self._live.letter(letter))
+
+    def remove(self, lease: Lease, tombstone: dict[str, Any]) -> None:
+        """Forget the run; as in the contract."""
+        self._change(lambda store: store.remove(lease, tombstone), barrier=True)
+
+    def tombstones(self) -> list[Tombstone]:
+        """Return what is left of removed runs; as in the contract."""
+        return self._call(self._live.tombstones)
 
     def changes(self) -> int:
         """Return how often this store has been changed."""

@@ -16,12 +16,13 @@ from fsm_agent.core.errors import ConflictError, FencedError, NotFoundError, Own
 from fsm_agent.core.events import Head, Record, genesis
 from fsm_agent.stores.base import Lease
 from fsm_agent.testing.store_contract_handles import HandlesContract
+from fsm_agent.testing.store_contract_removal import RemovalContract
 from fsm_agent.testing.store_kit import TTL_US, batch, head_of, put, refuses
 
 __all__ = ["TTL_US", "StoreContract", "batch", "head_of", "put", "refuses"]
 
 
-class StoreContract(HandlesContract):
+class StoreContract(HandlesContract, RemovalContract):
     """What every store does. See the module for how to use it."""
 
     # Runs and their owners

@@ -50,6 +50,7 @@ def test_the_head_of_a_finished_run_is_kept_beside_the_store(tmp_path, name):
     assert (found.verdict, found.kept) == ("clean", head)
 
 
+@pytest.mark.spoils_logs
 @pytest.mark.parametrize("name", STORES)
 def test_a_run_whose_end_was_cut_off_is_found_by_the_audit_and_refused(tmp_path, name):
     place = tmp_path / name
@@ -70,6 +71,7 @@ def test_a_run_whose_end_was_cut_off_is_found_by_the_audit_and_refused(tmp_path,
     store.close()
 
 
+@pytest.mark.spoils_logs
 def test_the_same_log_passes_without_the_head_and_the_audit_says_so(tmp_path):
     head = go(finished(tmp_path / "runs.jsonl"))
     cut(tmp_path / "runs.jsonl", 3)  # the first batch
@@ -79,6 +81,7 @@ def test_the_same_log_passes_without_the_head_and_the_audit_says_so(tmp_path):
     assert audit(tmp_path / "runs.jsonl", run="r", head=head).verdict == "violations"
 
 
+@pytest.mark.spoils_logs
 def test_a_log_that_was_rewritten_behind_its_head_is_refused_and_the_seq_is_named(tmp_path):
     place = tmp_path / "runs.db"
     head = go(finished(place))
@@ -176,6 +179,7 @@ def test_a_torn_tail_that_was_cut_is_noted_in_the_log(tmp_path):
     go(scenario())
 
 
+@pytest.mark.spoils_logs
 def test_a_torn_tail_that_holds_the_kept_head_is_corruption_and_stays(tmp_path):
     place = tmp_path / "runs.jsonl"
     go(finished(place))
