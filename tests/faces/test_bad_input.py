@@ -196,20 +196,20 @@ def test_a_value_that_a_log_cannot_hold_is_refused_wherever_it_is_typed(cli, val
 
 
 def test_a_fault_of_the_program_is_one_line_and_a_traceback_only_on_request(cli, monkeypatch):
-    from fsm_agent.faces import reading
+    from fsm_agent.faces import keeping
 
-    def broken(screen, *, what):
+    def broken(screen, **given):
         raise ZeroDivisionError("by\nzero")
 
-    monkeypatch.setattr(reading, "runs", broken)
+    monkeypatch.setattr(keeping, "runs", broken)
     shown = cli("runs")
     assert shown.code == 70
     assert shown.err.startswith("E-INTERNAL ZeroDivisionError: by zero; ")
     assert len(shown.err.splitlines()) == 1
     code = (
-        "import sys\nfrom fsm_agent.faces import reading\nfrom fsm_agent.__main__ import main\n"
-        "def broken(screen, *, what): raise ZeroDivisionError('by zero')\n"
-        "reading.runs = broken\nsys.exit(main(['runs', '-v', '-v']))"
+        "import sys\nfrom fsm_agent.faces import keeping\nfrom fsm_agent.__main__ import main\n"
+        "def broken(screen, **given): raise ZeroDivisionError('by zero')\n"
+        "keeping.runs = broken\nsys.exit(main(['runs', '-v', '-v']))"
     )
     loud = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=cli.path, env=cli.env()
