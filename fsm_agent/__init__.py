@@ -12,6 +12,8 @@ _HOME: Final = {
     "ConfigError": "core.errors",
     "ConflictError": "core.errors",
     "CorruptError": "core.errors",
+    "Decider": "runtime.decider",
+    "Decision": "runtime.decider",
     "Env": "core.inputs",
     "ExpressionError": "core.errors",
     "Fault": "core.errors",
@@ -43,6 +45,7 @@ _HOME: Final = {
     "replay": "runtime.logs",
     "run_machine": "core.machine",
     "task_machine": "core.machine",
+    "why": "runtime.logs",
 }
 """Public name → the module that has it."""
 
@@ -51,6 +54,8 @@ __all__ = [
     "ConfigError",
     "ConflictError",
     "CorruptError",
+    "Decider",
+    "Decision",
     "Env",
     "ExpressionError",
     "Fault",
@@ -83,6 +88,7 @@ __all__ = [
     "replay",
     "run_machine",
     "task_machine",
+    "why",
 ]
 
 

@@ -25,7 +25,8 @@ from fsm_agent.core.inputs import Env
 from fsm_agent.core.machine import run_machine, task_machine
 from fsm_agent.runtime.context import CallContext, Reconciled, ToolError
 from fsm_agent.runtime.controller import RunController
-from fsm_agent.runtime.logs import audit, replay
+from fsm_agent.runtime.decider import Decider, Decision
+from fsm_agent.runtime.logs import audit, replay, why
 from fsm_agent.runtime.plans import Plan
 from fsm_agent.runtime.status import Status
 from fsm_agent.runtime.toolbox import Toolbox
@@ -36,6 +37,8 @@ __all__ = [
     "ConfigError",
     "ConflictError",
     "CorruptError",
+    "Decider",
+    "Decision",
     "Env",
     "ExpressionError",
     "Fault",
@@ -68,4 +71,5 @@ __all__ = [
     "replay",
     "run_machine",
     "task_machine",
+    "why",
 ]

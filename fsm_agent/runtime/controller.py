@@ -36,6 +36,7 @@ from fsm_agent.core.inputs import (
 from fsm_agent.core.plan import Plan
 from fsm_agent.core.rules import Table
 from fsm_agent.core.state import Question, Run
+from fsm_agent.core.why import Why
 from fsm_agent.runtime import configs
 from fsm_agent.runtime.calls import Calls
 from fsm_agent.runtime.delivery import deliver
@@ -407,6 +408,17 @@ class RunController:
     def status(self) -> Status:
         """Return how the run stands."""
         return status_of(self.run, self.head)
+
+    def why(self, subject: str | int | None = None) -> Why:
+        """Return why a task, an event (by its number) or the run is what it is, and what it waits for.
+
+        Raises:
+            NotFoundError: No such task or event.
+        """
+        from fsm_agent.runtime.logs import why_of  # brings the audit along, which a run does not need
+
+        store = self._store
+        return why_of(self._id, replay.events(self._id, store.read(self._id), store.blob), subject)
 
     @property
     def questions(self) -> list[OpenQuestion]:

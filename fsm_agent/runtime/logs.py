@@ -1,20 +1,24 @@
 """Logs as they lie around: an exported file, a run in a store, an open store. Read, never changed.
 
-:func:`audit` and :func:`replay` are the public functions of the package; they call no tool and need none.
+:func:`audit`, :func:`replay` and :func:`why` are the public functions of the package; they call no tool and need none.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from fsm_agent.core import replay as replays
+from fsm_agent.core import rules
+from fsm_agent.core import why as whys
 from fsm_agent.core.audit import Audit
 from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
-from fsm_agent.core.events import Head, Record, from_body
+from fsm_agent.core.events import Event, Head, Record, from_body
 from fsm_agent.core.state import Run
+from fsm_agent.core.why import Why
 from fsm_agent.runtime.auditing import audit_log, audit_run
+from fsm_agent.runtime.configs import with_lines
 from fsm_agent.runtime.heads import Heads
 from fsm_agent.runtime.signing import Verifier, place_of, read_checkpoints
 from fsm_agent.stores import JSONL_MARK, open_store
@@ -170,3 +174,26 @@ def replay(source: Source, *, run: str | None = None, until: int | None = None) 
     """
     with opened(source, run) as log:
         return replays.replay(log.run, log.records, log.blob, until=until)
+
+
+def why(source: Source, subject: str | int | None = None, *, run: str | None = None) -> Why:
+    """Return why a task, an event, or the run is what it is: the decision, its row and line, what would change it.
+
+    Args:
+        source: A store, where one is, or an exported log file.
+        subject: A task's id, an event's number, or None for the run.
+        run: Which run of a store.
+
+    Raises:
+        NotFoundError: No such file, run, task or event.
+        CorruptError: The log is not what was written.
+    """
+    with opened(source, run) as log:
+        return why_of(log.run, replays.events(log.run, log.records, log.blob), subject)
+
+
+def why_of(run: str, events: Iterable[Event], subject: str | int | None) -> Why:
+    """As :func:`why`, from the events of a log; rows are named with the lines of their documents where these are found."""
+    found = list(events)
+    table = with_lines(rules.from_canonical(found[0].data["rules"])) if found else None
+    return whys.why(run, found, subject, table=table)
