@@ -195,6 +195,28 @@ COMMANDS: Final = (
         f"{_H}data:status",
     ),
     Command(
+        "why",
+        LOOK,
+        "Say why something was decided, and what a task waits for.",
+        (
+            _RUN,
+            arg(
+                "subject",
+                "a task's id, or an event's number; left out, the run",
+                "TASK|SEQ",
+                kind="task",
+                required=False,
+            ),
+        ),
+        f"{_H}explaining:why",
+        "fsm_agent.core.why:Why",
+        f"{_H}explaining:plain",
+        f"{_H}explaining:data",
+        about="Of a decision it shows the row and its line, the facts, the rows that nearly answered with the fact "
+        "that each missed, and what would have changed it.",
+        examples=("why r-1f2e3d4c", "why r-1f2e3d4c T6", "why r-1f2e3d4c 41 --json"),
+    ),
+    Command(
         "events",
         LOOK,
         "List the events of a run, oldest first.",
