@@ -216,6 +216,7 @@ def test_a_cut_tail_shows_against_the_head_that_was_kept(cli):
     assert document["findings"][-1]["check"] == "head"
 
 
+@pytest.mark.spoils_logs
 def test_a_run_of_the_store_is_compared_with_its_head_without_being_told(cli, waiting):
     heads = cli.path / ".fsm_agent" / "runs.db.heads"
     assert cli("audit", "r1").code == 0

@@ -23,6 +23,7 @@ from fsm_agent.runtime.decider import Decider
 from fsm_agent.runtime.logs import audit, replay
 from fsm_agent.stores.memory import MemoryStore
 from fsm_agent.testing.clock import FakeClock
+from tests.audits import clean_log
 
 SEED = "seed_replan_decider"
 
@@ -647,12 +648,12 @@ def test_a_task_may_be_declared_later_with_its_tool(decider):
         d.declare("no/such id")
 
 
-def test_declarations_of_a_toolbox_are_taken_as_they_are():
+def test_declarations_of_a_toolbox_are_taken_as_they_are(decider):
     spec = ToolSpec(
         name="pay", effect=Effect.WRITE, settle_us=9_000_000, reconcile=True, extra_arguments=True
     )
-    with Decider(tasks={"w": "pay"}, tools=[spec], ports=Ports()) as d:
-        assert d.observe("outcome_unknown", task="w").delay_s > 8.9
+    d = decider(tasks={"w": "pay"}, tools=[spec])
+    assert d.observe("outcome_unknown", task="w").delay_s > 8.9
 
 
 def test_what_cannot_be_stored_is_refused_before_anything_changes(decider):
@@ -726,8 +727,8 @@ def test_what_is_no_state_is_refused(data):
         Decider.from_json(data)
 
 
-def test_a_state_that_was_changed_is_refused():
-    data = Decider(ports=Ports()).to_json()
+def test_a_state_that_was_changed_is_refused(decider):
+    data = decider().to_json()
     data["log"][1] = data["log"][1].replace("decided step by step", "decided otherwise")
     with pytest.raises(CorruptError):
         Decider.from_json(data)
@@ -761,6 +762,7 @@ def test_a_store_that_was_given_open_stays_open():
     with Decider.open(store, "d") as d:
         d.observe("success")
     assert store.head("d").seq > 4
+    clean_log(store, "d")
 
 
 def test_whoever_lost_the_log_to_another_writes_nothing_more():
@@ -771,6 +773,7 @@ def test_whoever_lost_the_log_to_another_writes_nothing_more():
     with pytest.raises(FencedError):
         d.observe("success")
     assert other.observe("success").decision == "done"
+    clean_log(store, "d")
 
 
 def test_a_lease_is_renewed_while_observations_come():
@@ -781,6 +784,7 @@ def test_a_lease_is_renewed_while_observations_come():
         d.observe("success")
     with pytest.raises(OwnedError):
         Decider.open(store, "d", ports=ports)
+    clean_log(store, "d")
 
 
 def test_an_irreversible_call_carries_the_callers_own_approval(decider):

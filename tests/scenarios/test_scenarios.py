@@ -6,6 +6,7 @@ import pytest
 
 from fsm_agent.testing.scenario import load
 from fsm_agent.testing.simulate import simulate
+from tests.audits import clean
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.rglob("*.json"))
@@ -13,7 +14,7 @@ FILES = sorted(HERE.rglob("*.json"))
 
 @pytest.mark.parametrize("file", FILES, ids=[f.relative_to(HERE).with_suffix("").as_posix() for f in FILES])
 def test_what_the_scenario_expects_comes_out(file):
-    result = simulate(load(file))
+    result = clean(simulate(load(file)))
     assert result.ok, "\n".join(result.failures)
 
 

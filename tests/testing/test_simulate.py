@@ -18,13 +18,14 @@ from fsm_agent.testing.clock import FakeClock
 from fsm_agent.testing.scenario import parse
 from fsm_agent.testing.simulate import simulate
 from fsm_agent.testing.volatile import VolatileStore
+from tests.audits import clean
 
 
 def run(steps, tools, *operator, seed=0, store=None, **parts):
     if isinstance(steps, list):
         steps = {"steps": steps}
     document = {"plan": steps, "tools": tools, "operator": list(operator), **parts}
-    return simulate(parse(document, "case"), seed=seed, store=store)
+    return clean(simulate(parse(document, "case"), seed=seed, store=store))
 
 
 def read(*calls, **tool):
@@ -442,7 +443,7 @@ def _lies(tool):
 @given(scenarios())
 def test_whatever_happens_the_audit_is_clean_and_no_effect_is_made_twice(document):
     scenario = parse(document, "any")
-    result = simulate(scenario, rules=RULES)
+    result = clean(simulate(scenario, rules=RULES))
     assert result.ok, result.failures
     if result.run in ("done", "failed", "cancelled"):
         assert "running" not in result.tasks.values()
@@ -531,4 +532,3 @@ def test_a_persons_own_plan_passes_the_gate_or_is_refused_with_a_reason():
         {"at_s": 0.5, "do": {"replan": [step("a"), step("b")], "by": "ann"}},
     )
     assert (more.run, more.tasks["b"], more.refused) == ("done", "done", ())
-

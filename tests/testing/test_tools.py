@@ -14,6 +14,7 @@ from fsm_agent.testing import replies
 from fsm_agent.testing.scenario import Raised, parse
 from fsm_agent.testing.simulate import simulate
 from fsm_agent.testing.tools import ScriptedTools, exception
+from tests.audits import clean
 
 
 def read(*calls, **tool):
@@ -88,7 +89,7 @@ def told(events):
 def test_a_real_run_and_a_simulation_move_alike(tools):
     case = scenario([{"id": "a", "tool": "t"}, {"id": "b", "tool": "u", "depends_on": ["a"]}], tools)
     scripted, events = real(case)
-    simulated = simulate(case)
+    simulated = clean(simulate(case))
     assert told(events) == told(simulated.events)
     assert scripted.world.calls == simulated.calls
     assert scripted.world.effect_counts() == simulated.effects
