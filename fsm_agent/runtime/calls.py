@@ -30,7 +30,17 @@ from fsm_agent.core.inputs import (
 from fsm_agent.core.signals import Effect, Signal
 from fsm_agent.core.tools import ToolSpec, argument_faults
 from fsm_agent.runtime.context import CallContext
-from fsm_agent.runtime.endings import Cut, Ending, Judge, Value, Verdict, read_error, read_finding, read_value
+from fsm_agent.runtime.endings import (
+    Cut,
+    Ending,
+    Judge,
+    NotCalled,
+    Value,
+    Verdict,
+    read_error,
+    read_finding,
+    read_value,
+)
 from fsm_agent.runtime.signature import Callee
 from fsm_agent.runtime.threads import Threads
 from fsm_agent.runtime.toolbox import Toolbox
@@ -290,8 +300,22 @@ class Calls:
 
     # ── where the tool runs ───────────────────────────────────────────────────────────────────────────────────
 
+    def _too_late(self, one: _Open) -> NotCalled | None:
+        """Say so if its time was over before it began: a process that was stopped and wakes up has no effect.
+
+        Others wait for its deadline before they look whether the effect is there.
+        """
+        if one.probe is not None or self._clock_us() < one.context.deadline_at:
+            return None
+        return NotCalled(
+            "its deadline had passed before it began (this process stood still); it was not called"
+        )
+
     async def _drive(self, one: _Open, kwargs: Mapping[str, Any]) -> Ending:
         """Await an async tool; only a cancellation from outside leaves as an exception."""
+        late = self._too_late(one)
+        if late is not None:
+            return late
         try:
             value = await one.callee.fn(**kwargs)
             return read_finding(value) if one.lookup else read_value(value)
@@ -316,11 +340,12 @@ class Calls:
 
     def _work(self, one: _Open, kwargs: Mapping[str, Any]) -> None:
         """Run a sync tool, in a thread."""
-        ending: Ending
+        ending: Ending | None = self._too_late(one)
         try:
-            value = one.callee.fn(**kwargs)
-            ending = read_finding(value) if one.lookup else read_value(value)
-            del value
+            if ending is None:
+                value = one.callee.fn(**kwargs)
+                ending = read_finding(value) if one.lookup else read_value(value)
+                del value
         except BaseException as error:  # noqa: BLE001  (a tool ends neither the thread nor the process)
             ending = read_error(error, self._clock_us)
         self._post(self._ended, one, ending, self._clock_us())
@@ -368,6 +393,7 @@ class Calls:
         elif not one.reported:
             one.reported = True
             if one.lookup:
+                assert not isinstance(ending, NotCalled), "probes are made at any time"
                 verdict = self._judge.finding(one.spec, one.probe_name, ending)
             else:
                 verdict = self._judge.repetition(one.spec, ending)

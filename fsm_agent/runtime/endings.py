@@ -48,7 +48,14 @@ class Cut:
     """It ended because the engine cut it off."""
 
 
-Ending = Value | Unstorable | Raised | Cut
+@attrs.frozen
+class NotCalled:
+    """It was not called at all; the message says why."""
+
+    message: str
+
+
+Ending = Value | Unstorable | Raised | Cut | NotCalled
 Clock = Callable[[], int]
 
 
@@ -128,6 +135,8 @@ class Judge:
                 outcome = self.error(tool, Signal.UNVERIFIED, "E-VALUE", message, applied=applied)
             case Raised(facts=facts):
                 outcome = self._failed(tool, self.classifier.classify(facts))
+            case NotCalled(message=message):
+                outcome = self.error(tool, Signal.TRANSIENT_ERROR, "E-TOO-LATE", message)
             case Cut():
                 outcome = Outcome(
                     kind="lost", signal=Signal.INTERRUPTED, error={"message": "the call was cut off"}

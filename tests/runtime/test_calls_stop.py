@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fsm_agent.core.errors import ToolboxError
+from fsm_agent.core.inputs import Call
 from fsm_agent.core.signals import Applied, Signal
 from fsm_agent.runtime.context import CallContext, Reconciled
 from fsm_agent.runtime.toolbox import Toolbox
@@ -336,7 +337,7 @@ def hung():
     threading.Event().wait()
 async def main():
     async with Calls(tools, load_classifier(), run_id="r", vault=Vault(), report=print, clock_us=lambda: 1) as calls:
-        calls.start(Call(task="t", attempt=1, tool="hung", args={}, key="k", deadline_at=1))
+        calls.start(Call(task="t", attempt=1, tool="hung", args={}, key="k", deadline_at=2))
         await asyncio.to_thread(begun.wait)
 asyncio.run(main())
 print("left")
@@ -459,3 +460,26 @@ def test_threads_are_reused_and_end_with_the_run():
         thread.join(PATIENCE_S)
         assert not thread.is_alive()
         assert thread.daemon
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize("effect", ["read", "idempotent", "write", "irreversible"])
+def test_a_call_whose_time_was_over_before_it_began_is_not_made(effect, is_async):
+    made = []
+
+    async def waits():
+        made.append(1)
+
+    def works():
+        made.append(1)
+
+    async def main():
+        async with Shell(box(effect)(waits if is_async else works)) as shell:
+            call = Call(task="t", attempt=1, tool="tool", args={}, key="k", deadline_at=next(shell.clock) + 1)
+            shell.calls.start(call)
+            outcome = await shell.outcome()
+            assert (outcome.applied, outcome.error["code"]) == (Applied.NO, "E-TOO-LATE")
+            assert not shell.calls.running("t", 1)
+        assert made == []
+
+    asyncio.run(main())
