@@ -9,8 +9,8 @@ what has no value is refused by name, never passed on as null.
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 import attrs
 
@@ -31,7 +31,6 @@ _KINDS: Final[Mapping[type, str]] = {
 }
 
 Segment = str | int
-Resolver = Callable[[Mapping[str, Any]], Any]
 
 _INDEX = r"\[(?:0|[1-9][0-9]{0,8})\]"
 _QUOTED = r'\["(?:[^"\\\x00-\x1f]|\\.)*"\]'
@@ -59,6 +58,25 @@ class Ref:
     text: str
 
 
+class _Tree(NamedTuple):
+    """An object or list with references in it: what stays, and the places that are filled."""
+
+    base: Any
+    moving: tuple[tuple[Any, Any], ...]
+
+
+class _Words(NamedTuple):
+    """Text with references in it."""
+
+    parts: tuple[str | Ref, ...]
+
+
+class _Fixed(NamedTuple):
+    """A value without references, its ``$$`` undone."""
+
+    value: Any
+
+
 @attrs.frozen(kw_only=True)
 class Template:
     """A JSON value with references in it, read by :func:`parse`.
@@ -72,7 +90,7 @@ class Template:
     source: Any
     refs: tuple[Ref, ...]
     constant: bool
-    _run: Resolver = attrs.field(eq=False, repr=False)
+    _node: Any = attrs.field(eq=False, repr=False)
 
     def resolve(self, scope: Mapping[str, Any]) -> Any:
         """Return the value with every reference replaced by what *scope* holds for it.
@@ -86,7 +104,22 @@ class Template:
         Raises:
             UnresolvedReferenceError: A reference has no value, or none that can be written into text.
         """
-        return self._run(scope)
+        return _resolve(self._node, scope)
+
+
+def _resolve(node: Any, scope: Mapping[str, Any]) -> Any:
+    # A small interpreter over tuples: as fast as closures here, with a tenth of the objects alive per step.
+    kind = type(node)
+    if kind is _Tree:
+        out = node.base.copy()
+        for key, inner in node.moving:
+            out[key] = _resolve(inner, scope)
+        return out
+    if kind is Ref:
+        return _value_of(node, scope)
+    if kind is _Words:
+        return "".join([part if type(part) is str else _written(part, scope) for part in node.parts])
+    return node.value
 
 
 def parse(value: Any, at: str = "") -> Template:
@@ -99,17 +132,13 @@ def parse(value: Any, at: str = "") -> Template:
         ExpressionError: A reference is malformed, or *value* is nested deeper than JSON values may be.
     """
     refs: list[Ref] = []
-    run, fixed = _value(value, at, refs, 0)
-    if run is None:
-        run = _constant(value if fixed == value else fixed)
-    return Template(source=value, refs=tuple(refs), constant=not refs, run=run)
+    node, fixed = _value(value, at, refs, 0)
+    if node is None:
+        node = _Fixed(value if fixed == value else fixed)
+    return Template(source=value, refs=tuple(refs), constant=not refs, node=node)
 
 
-def _constant(value: Any) -> Resolver:
-    return lambda _scope: value
-
-
-def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Resolver | None, Any]:
+def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Any, Any]:
     """Return what resolves *value*, or None and the value with its ``$$`` undone where it has no reference."""
     if type(value) is str:
         return _text(value, at, refs)
@@ -122,29 +151,17 @@ def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Resolver |
             at=0,
         )
     pairs = value.items() if type(value) is dict else enumerate(value)
-    moving: list[tuple[Any, Resolver]] = []
+    moving = []
     base: Any = value.copy()
     for key, item in pairs:
         pointer = f"{at}/{str(key).replace('~', '~0').replace('/', '~1')}"
-        run, base[key] = _value(item, pointer, refs, depth + 1)
-        if run is not None:
-            moving.append((key, run))
-    return (_container(base, tuple(moving)) if moving else None), base
+        node, base[key] = _value(item, pointer, refs, depth + 1)
+        if node is not None:
+            moving.append((key, node))
+    return (_Tree(base, tuple(moving)) if moving else None), base
 
 
-def _container(base: Any, moving: tuple[tuple[Any, Resolver], ...]) -> Resolver:
-    copy = base.copy
-
-    def run(scope: Mapping[str, Any]) -> Any:
-        out = copy()
-        for key, resolve in moving:
-            out[key] = resolve(scope)
-        return out
-
-    return run
-
-
-def _text(text: str, at: str, refs: list[Ref]) -> tuple[Resolver | None, Any]:
+def _text(text: str, at: str, refs: list[Ref]) -> tuple[Any, Any]:
     if "$" not in text:
         return None, text
     parts: list[str | Ref] = []
@@ -166,10 +183,8 @@ def _text(text: str, at: str, refs: list[Ref]) -> tuple[Resolver | None, Any]:
     if not found:
         return None, "".join(part for part in parts if type(part) is str)
     if len(found) == 1 and not any(part for part in parts if type(part) is str):
-        return _getter(found[0]), None
-    return _embedded(
-        [_constant(part) if isinstance(part, str) else _written(part) for part in parts if part]
-    ), None
+        return found[0], None
+    return _Words(tuple(part for part in parts if part)), None
 
 
 def read(text: str, pos: int, at: str = "") -> tuple[Ref, int]:
@@ -254,22 +269,16 @@ def descend(value: Any, segment: Segment) -> Any:
     return MISSING
 
 
-def _getter(ref: Ref) -> Resolver:
-    root, path = ref.root, ref.path
-    if len(path) == 1 and type(path[0]) is str:
-        key = path[0]
-
-        def field(scope: Mapping[str, Any]) -> Any:
-            try:
-                value = scope[root]
-                if type(value) is dict:
-                    return value[key]
-            except KeyError:
-                pass
-            return _walk(ref, scope)
-
-        return field
-    return lambda scope: _walk(ref, scope)
+def _value_of(ref: Ref, scope: Mapping[str, Any]) -> Any:
+    path = ref.path
+    if len(path) == 1:
+        try:
+            value = scope[ref.root]
+            if type(value) is dict:
+                return value[path[0]]
+        except KeyError:
+            pass
+    return _walk(ref, scope)
 
 
 def _walk(ref: Ref, scope: Mapping[str, Any]) -> Any:
@@ -307,21 +316,12 @@ def _unresolved(ref: Ref, path: str, found: str) -> UnresolvedReferenceError:
     )
 
 
-def _embedded(parts: list[Resolver]) -> Resolver:
-    return lambda scope: "".join([part(scope) for part in parts])
-
-
-def _written(ref: Ref) -> Resolver:
-    get = _getter(ref)
-
-    def run(scope: Mapping[str, Any]) -> str:
-        value = get(scope)
-        if type(value) is str:
-            return value
-        try:
-            canon.check(value)
-        except ValueRefusedError as refused:
-            raise _unresolved(ref, ref.text, f"its value cannot be written into text ({refused})") from None
-        return canon.encode(value).decode()
-
-    return run
+def _written(ref: Ref, scope: Mapping[str, Any]) -> str:
+    value = _value_of(ref, scope)
+    if type(value) is str:
+        return value
+    try:
+        canon.check(value)
+    except ValueRefusedError as refused:
+        raise _unresolved(ref, ref.text, f"its value cannot be written into text ({refused})") from None
+    return canon.encode(value).decode()
