@@ -11,6 +11,7 @@ from typing import Any, Final
 import attrs
 
 from fsm_agent.core import budget, canon
+from fsm_agent.core.changes import drifted
 from fsm_agent.core.derived import failure
 from fsm_agent.core.door import approval_digest, args_digest, effect_before, needs_approval
 from fsm_agent.core.events import Event
@@ -269,7 +270,7 @@ class Checker:
             self.find("approval", f"{task.id} is approved, and not everybody who must has said so")
         if decided or _by_person(event) or self._adopted:
             return
-        if trigger == "retry":
+        if trigger == "retry" and not drifted(self.run, task):
             self.find("move", f"{task.id} is tried again, and neither a decision nor a person said so")
         elif trigger == "cancel" and not self._may_cancel(task, data):
             self.find("move", f"{task.id} is cancelled as {data['code']}, and nothing made it so")

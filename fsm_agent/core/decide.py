@@ -222,11 +222,8 @@ def _tick(turn: Turn) -> None:
     """Do what is due: deadlines, back-offs, probes, expiries."""
     run = turn.run
     while (due := run.next_due()) is not None and due <= turn.env.now_us:
-        _, kind, name, token = timer = run.timers[0]
-        run.pop_timer(timer)
+        _, kind, name, token = run.take(run.timers)
         turn.cause = None
-        if name in run.tasks:
-            run.touch(run.tasks[name])
         if kind == "cooldown":
             continue  # what waited for it goes on below, with everything else
         if kind == "expiry":

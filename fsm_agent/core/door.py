@@ -5,7 +5,7 @@ budget and the law against repeating a write are checked, each time anew.
 """
 
 from collections.abc import Iterable, Mapping
-from heapq import heappop, heappush
+from heapq import heappush
 from typing import Any
 
 from fsm_agent.core import breaker, budget, canon, derived
@@ -36,11 +36,11 @@ def schedule(turn: Turn) -> list[tuple[int, str]]:
         order, name = heap[0]
         task = run.tasks[name]
         if task.order != order or not task.ready or task.not_before > turn.now:
-            heappop(heap)  # stale, or the back-off timer brings it back
+            run.take(heap)  # stale, or the back-off timer brings it back
             continue
         if len(run.running) + run.probing >= turn.env.slots:
             break
-        heappop(heap)
+        run.take(heap)
         if not enter(turn, task):
             held.append((order, name))
         cancel_doomed(turn)
@@ -53,7 +53,7 @@ def cancel_doomed(turn: Turn) -> None:
     """Cancel every task whose dependency is gone for good, and what hangs on it."""
     run = turn.run
     while run.doomed:
-        task = run.tasks[run.doomed.pop()]
+        task = run.tasks[run.take(run.doomed)[1]]
         if not task.doomed:
             continue
         gone = [

@@ -97,7 +97,7 @@ def _timed(run: Run) -> bool:
 def _startable(run: Run) -> bool:
     if run.wish != "none" or RUN in run.questions:
         return False
-    if any(run.tasks[n].doomed for n in run.doomed):
+    if any(run.tasks[n].doomed for _, n in run.doomed):
         return True
     return any(t.order == order and t.ready for order, name in run.ready_heap for t in (run.tasks[name],))
 

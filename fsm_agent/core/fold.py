@@ -5,7 +5,6 @@ event type; what an event means for the state is written nowhere else.
 """
 
 from collections.abc import Callable
-from heapq import heappush
 from typing import Any, Final
 
 import attrs
@@ -126,7 +125,8 @@ def _recount(run: Run) -> None:
             run.children[dependency.id].append((task.id, dependency.optional))
             _count(task, _KIND[run.tasks[dependency.id].state], dependency.optional, 1)
     for task in run.tasks.values():
-        run.index(task)
+        if task.state is TaskState.PENDING:
+            run.index(task)
 
 
 def _count(task: Task, kind: int, optional: bool, by: int) -> None:
@@ -205,10 +205,7 @@ def _release(run: Run, task: Task, before: int, after: int) -> None:
         run.touch(child)
         _count(child, before, optional, -1)
         _count(child, after, optional, 1)
-        if child.ready:
-            heappush(run.ready_heap, (child.order, name))
-        elif child.doomed:
-            run.doomed.append(name)
+        run.index_ready(child)
 
 
 def _hold(run: Run, task: Task, event: Event) -> None:

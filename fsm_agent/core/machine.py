@@ -235,7 +235,8 @@ def _retry(data: Mapping[str, Any], effect: str, applied: str) -> str:
 
 
 def _invalidate(data: Mapping[str, Any], effect: str, applied: str) -> str:
-    if effect in WRITES and applied != "no":
+    # a request that is taken back repeats nothing: the door has the last word on what it was for
+    if effect in WRITES and applied != "no" and data.get("source") != A:
         return f"the effect of this {effect} call was or may have been applied; it is never repeated"
     return _reason(data, effect, applied)
 

@@ -274,9 +274,13 @@ _SETTLED_LATE = (TaskState.UNKNOWN, TaskState.FAILED, TaskState.PENDING, TaskSta
 
 
 def _ask_anew(turn: Turn, task: Task) -> None:
-    """Take back the offer to try again what a late reply has shown to be there."""
+    """Take back the offer to send, or to try again, what a late reply has shown to be there."""
     question = turn.run.questions.get(task.id)
-    if question is not None and "retry" in question.answers and not may_retry(task):
+    if question is None or may_retry(task):
+        return
+    if task.state is TaskState.AWAITING:
+        turn.move(task, "invalidate", {"reason": "a late reply shows that an effect of it is there"})
+    elif "retry" in question.answers:
         escalate(
             turn, task, last_signal(task), f"a late reply shows that its effect is there: {question.say}"
         )

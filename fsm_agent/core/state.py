@@ -274,6 +274,7 @@ class Journal:
         self.tasks: dict[str, Task] = {}
         self.puts: list[tuple[dict[Any, Any], Any, Any]] = []
         self.orders: dict[int, tuple[dict[Any, Any], tuple[Any, ...]]] = {}
+        self.taken: list[tuple[list[Any], Any]] = []
         self.scalars = {name: getattr(run, name) for name in _SCALARS}
         self.account = run.account.clone()
         self.counts = dict(run.counts)
@@ -331,7 +332,7 @@ class Run:
         todo_tokens: Declared estimates of the tasks that are neither done nor cancelled, summed.
         todo_cost_micros: The same in money.
         ready_heap: (order, id) of tasks that may be ready.
-        doomed: Ids of tasks that may have lost a dependency for good.
+        doomed: (order, id) of tasks that may have lost a dependency for good.
         timers: (due, kind, task, token) of timers that may still be meant.
     """
 
@@ -380,7 +381,7 @@ class Run:
     todo_tokens: int = 0
     todo_cost_micros: int = 0
     ready_heap: list[tuple[int, str]] = attrs.field(factory=list)
-    doomed: list[str] = attrs.field(factory=list)
+    doomed: list[tuple[int, str]] = attrs.field(factory=list)
     timers: list[tuple[int, str, str, int]] = attrs.field(factory=list)
     journal: Journal | None = None
 
@@ -439,24 +440,28 @@ class Run:
         for name, task in journal.tasks.items():
             if name in self.tasks:
                 self.tasks[name] = task
-                self.index(task)
+        for heap, entry in journal.taken:
+            heappush(heap, entry)
+
+    def take(self, heap: list[Any]) -> Any:
+        """Take the first entry out of one of this run's heaps, so that a tentative turn can be undone."""
+        entry = heappop(heap)
+        if self.journal is not None:
+            self.journal.taken.append((heap, entry))
+        return entry
 
     def index(self, task: Task) -> None:
-        """Enter *task* into the heaps that its state calls for."""
-        if task.state is TaskState.PENDING:
-            if task.ready:
-                heappush(self.ready_heap, (task.order, task.id))
-            elif task.doomed:
-                self.doomed.append(task.id)
-            if task.not_before:
-                self.wake(task.not_before, "backoff", task.id, task.attempt)
-        elif task.state is TaskState.RUNNING:
-            self.wake(task.deadline_at, "deadline", task.id, task.attempt)
-        elif task.state is TaskState.UNKNOWN and task.probe_at:
-            self.wake(task.probe_at, "probe", task.id, task.attempt)
-        question = self.questions.get(task.id)
-        if question is not None and question.expires_at is not None:
-            self.wake(question.expires_at, "expiry", task.id, question.seq)
+        """Enter a pending *task* into the heaps that will find it."""
+        self.index_ready(task)
+        if task.not_before:
+            self.wake(task.not_before, "backoff", task.id, task.attempt)
+
+    def index_ready(self, task: Task) -> None:
+        """Let *task* come to the door if its dependencies allow it, or be cancelled if they are gone."""
+        if task.ready:
+            heappush(self.ready_heap, (task.order, task.id))
+        elif task.doomed:
+            heappush(self.doomed, (task.order, task.id))
 
     def wake(self, at: int, kind: str, task: str, token: int) -> None:
         """Set a timer. ``token`` tells later whether it is still meant."""
@@ -471,7 +476,7 @@ class Run:
             return question is not None and question.seq == token and question.expires_at == at
         if kind == "cooldown":
             request = self.replans.get(name)
-            return request is not None and request.seq == token
+            return request is not None and request.seq == token and request.not_before == at
         if task is None or task.attempt != token:
             return False
         if kind == "deadline":
@@ -480,21 +485,11 @@ class Run:
             return task.state is TaskState.PENDING and task.not_before == at
         return task.state is TaskState.UNKNOWN and task.probe_at == at and not task.probing
 
-    def pop_timer(self, timer: tuple[int, str, str, int]) -> None:
-        """Take out *timer*, which must be the next one."""
-        taken = heappop(self.timers)
-        assert taken == timer, "not the next timer"
-
-    def index_ready(self, task: Task) -> None:
-        """Its back-off is over: let it come to the door."""
-        if task.ready:
-            heappush(self.ready_heap, (task.order, task.id))
-
     def next_due(self) -> int | None:
         """Return when the next timer is due (UTC epoch in microseconds), or None if there is none."""
         timers = self.timers
         while timers and not self.meant(timers[0]):
-            heappop(timers)
+            self.take(timers)
         return timers[0][0] if timers else None
 
     def asking(self) -> str:

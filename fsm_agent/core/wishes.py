@@ -118,6 +118,10 @@ def _reopen(turn: Turn, who: Person) -> None:
                 escalate(turn, task, last_signal(task), words)
         elif task.state is TaskState.UNKNOWN:
             escalate(turn, task, Signal.OUTCOME_UNKNOWN, task.reason or "its result is unknown")
+        elif task.state is TaskState.AWAITING:
+            turn.move(
+                task, "invalidate", {"reason": "its question was closed with the run; it is asked again"}
+            )
         elif task.state is TaskState.CANCELLED and task.reason_code == "aborted":
             turn.move(task, "invalidate", {"reason": "the abort that cancelled it is lifted"})
 
