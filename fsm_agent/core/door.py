@@ -28,8 +28,8 @@ def schedule(turn: Turn) -> list[tuple[int, str]]:
     """
     run = turn.run
     held: list[tuple[int, str]] = []
-    if run.state is not RunState.RUNNING or RUN in run.questions:
-        return held  # a question about the whole run holds the door
+    if run.state is not RunState.RUNNING or run.wish != "none" or RUN in run.questions:
+        return held  # after a wish, or with a question about the whole run open, nobody passes
     cancel_doomed(turn)
     heap = run.ready_heap
     while heap and run.wish == "none" and RUN not in run.questions:
