@@ -10,6 +10,7 @@ import gc
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from fsm_agent.core import canon, planbuild, plancheck, planfaults, planform, planread, planshape, planuses
 from fsm_agent.core.errors import Fault
@@ -59,6 +60,7 @@ def load(
         faults.found += _of_toolbox(check(plan, tools, default_tool=default_tool), faults.found)
     if faults.found:
         raise planfaults.error([_as_written(fault, origin) for fault in faults.found])
+    _KNOWN[plan.digest] = plan
     return plan
 
 
@@ -122,11 +124,19 @@ def budgets(document: Any) -> Budgets:
     return planbuild.budgets(doc or {})
 
 
+_KNOWN: Final[WeakValueDictionary[str, Plan]] = WeakValueDictionary()
+"""Plans that are alive, by digest: the run that adopts a plan need not hold a second copy of it."""
+
+
 def trusted(doc: Mapping[str, Any]) -> Plan:
     """Return the plan whose normal form is *doc*, from our own log, without proving again what was proved.
 
     The same value as :func:`load` gives for it.
     """
-    with _collecting_later():
-        fields = planbuild.build(doc, planbuild.Parsed())
-    return Plan(**fields, doc=doc, digest=canon.value_digest("plan", doc))
+    digest = canon.value_digest("plan", doc)
+    plan = _KNOWN.get(digest)
+    if plan is None:
+        with _collecting_later():
+            fields = planbuild.build(doc, planbuild.Parsed())
+        _KNOWN[digest] = plan = Plan(**fields, doc=doc, digest=digest)
+    return plan
