@@ -18,6 +18,18 @@ HERE = Path(__file__).parent
 MADE_UP = HERE / "contract"
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--full", action="store_true", help="the larger sizes of the durability tests; takes an hour or so"
+    )
+
+
+@pytest.fixture
+def full(request):
+    """Whether the larger sizes were asked for."""
+    return request.config.getoption("--full")
+
+
 def pytest_configure(config):
     config.addinivalue_line(
         "markers", "spoils_logs: the test changes logs by hand; they are not audited after it"

@@ -15,7 +15,14 @@ from typing import Any, Final, Self
 
 from fsm_agent.core import canon, planning, replay
 from fsm_agent.core.ending import report as report_of
-from fsm_agent.core.errors import ConflictError, OwnedError, PlanError, RefusedError, UsageError
+from fsm_agent.core.errors import (
+    ConflictError,
+    NotFoundError,
+    OwnedError,
+    PlanError,
+    RefusedError,
+    UsageError,
+)
 from fsm_agent.core.events import Event, Head
 from fsm_agent.core.inputs import (
     Answer,
@@ -201,6 +208,7 @@ class RunController:
                 clock,
                 slots=0,
                 ttl_us=round(lease_s * 1_000_000),
+                force=run_id is not None and _holder_is_dead(opened, run_id),
                 listeners=listeners,
                 heads=heads,
             )
@@ -563,5 +571,9 @@ def _opened(
 
 
 def _holder_is_dead(store: Store, run: str) -> bool:
-    owner = store.info(run).owner
+    """Whether *run* is there and the process that holds it is known to be gone."""
+    try:
+        owner = store.info(run).owner
+    except NotFoundError:
+        return False
     return owner is not None and is_dead(owner)

@@ -10,7 +10,14 @@ from typing import Protocol
 
 from fsm_agent.core import replay
 from fsm_agent.core.decide import advance, apply, commands, decide
-from fsm_agent.core.errors import CorruptError, FsmAgentError, RefusedError, StoreDeadError
+from fsm_agent.core.errors import (
+    ConflictError,
+    CorruptError,
+    FsmAgentError,
+    NotFoundError,
+    RefusedError,
+    StoreDeadError,
+)
 from fsm_agent.core.events import Event, Head, genesis, seal
 from fsm_agent.core.gently import clean
 from fsm_agent.core.inputs import Command, Create, Env, Input, Probed, Progressed, Returned, TakeOver, Tick
@@ -55,6 +62,14 @@ def needs_barrier(event: Event) -> bool:
 
 _KEPT = frozenset({"approval_answered", "run_closed"})
 """After these the head is kept at once."""
+
+
+def _is_empty(store: Store, run: str) -> bool:
+    """Whether *run* is registered and has no event; a removed run is not."""
+    try:
+        return store.head(run).seq == 0
+    except NotFoundError:
+        return False
 
 
 class Engine:
@@ -106,18 +121,27 @@ class Engine:
         *,
         slots: int = 4,
         ttl_us: int = LEASE_US,
+        force: bool = False,
         listeners: Sequence[Listener] = (),
         heads: Heads = NOWHERE,
     ) -> tuple["Engine", list[Command]]:
         """Begin a new run and return its engine with the first commands.
 
+        A run that was registered and whose owner died before its first event is begun by whoever asks next.
+
         Raises:
             ConflictError: The run id is taken.
+            OwnedError: Somebody is about to begin it; with *force* that owner is known to be dead.
             PlanError: The plan cannot be run.
         """
         now = ports.now_us()
         decide(Run(given.run), given, Env(now_us=now, slots=slots))  # refuse before anything is registered
-        lease = store.create(given.run, given.owner, now_us=now, ttl_us=ttl_us)
+        try:
+            lease = store.create(given.run, given.owner, now_us=now, ttl_us=ttl_us)
+        except ConflictError:
+            if not _is_empty(store, given.run):
+                raise
+            lease = store.acquire(given.run, given.owner, now_us=now, ttl_us=ttl_us, force=force)
         engine = cls(
             Run(given.run),
             store,
