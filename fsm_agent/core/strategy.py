@@ -2,6 +2,7 @@
 
 Two strategies are the same when their remaining steps do the same with the same arguments in the same order, whatever
 ids and descriptions they have. So a plan that failed is recognised when it comes back, also by way of another plan.
+Of a step that names no tool the description is no mere wording: it is what a person, or the default tool, is asked.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,6 +62,8 @@ def _in_order(steps: Sequence[Step]) -> list[Step]:
 
 def _mark(step: Step, doc: Mapping[str, Any], known: dict[str, str]) -> str:
     meaning = {key: doc[key] for key in _MEANING if key in doc}
+    if _asks_in_words(doc):
+        meaning["description"] = doc.get("description", "")
     meaning["args"] = _renamed(step, known)
     meaning["depends_on"] = sorted(known.get(d.id, d.id) for d in step.depends_on)
     known[step.id] = mark = canon.value_digest("step", meaning)
@@ -125,7 +128,7 @@ class Diff:
 
 
 def diff(old: Plan, new: Plan) -> Diff:
-    """Return what differs between *old* and *new*; descriptions do not count."""
+    """Return what differs between *old* and *new*; descriptions of calls do not count."""
     before = {doc["id"]: bare(doc) for doc in old.doc["steps"]}
     after = {doc["id"]: bare(doc) for doc in new.doc["steps"]}
     return Diff(
@@ -137,8 +140,33 @@ def diff(old: Plan, new: Plan) -> Diff:
 
 
 def bare(doc: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step's document without its words."""
-    return {key: value for key, value in doc.items() if key != "description"}
+    """Return a step's document without its words, unless they are all that it says."""
+    return {key: value for key, value in doc.items() if key != "description" or _asks_in_words(doc)}
+
+
+def _asks_in_words(doc: Mapping[str, Any]) -> bool:
+    return "tool" not in doc and "plan" not in doc
+
+
+def same_calls(old: Plan, new: Plan) -> dict[str, str]:
+    """Return the steps of *new* that make the call of a step of *old* under another id, and that step's id.
+
+    What they rest on must be the same too, so that a result of the old one is a result of the new one. Steps without a
+    tool are never taken for each other.
+    """
+    marks: dict[str, str] = {}
+    own: dict[str, str] = {}
+    old_docs = {doc["id"]: doc for doc in old.doc["steps"]}
+    for step in _in_order(old.steps):
+        marks.setdefault(_mark(step, old_docs[step.id], own), step.id)
+    found = {}
+    theirs: dict[str, str] = {}
+    docs = {doc["id"]: doc for doc in new.doc["steps"]}
+    for step in _in_order(new.steps):
+        mark = _mark(step, docs[step.id], theirs)
+        if step.tool is not None and step.id not in old_docs and mark in marks:
+            found[step.id] = marks[mark]
+    return found
 
 
 def explain(found: Mapping[str, Any], why: str, *, lang: str = "en") -> str:

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any, Final
 
 from fsm_agent.core.ending import report as report_of
@@ -14,6 +15,7 @@ from fsm_agent.core.replay import one
 from fsm_agent.faces import places
 from fsm_agent.faces.jobs import read_job
 from fsm_agent.faces.persons import Nobody, Progress, Respondent, Scripted, Terminal
+from fsm_agent.faces.planners import planner_of
 from fsm_agent.faces.results import Finished
 from fsm_agent.faces.screen import Screen
 from fsm_agent.faces.spec import EXIT_OF_RUN, Outcome
@@ -41,10 +43,12 @@ async def run(
     inputs: Mapping[str, Any],
     run_id: str | None,
     operator: str | None,
+    planner: str | None,
     workers: int,
 ) -> Outcome:
     """Run a plan until it rests or ends. Everything is read and checked before the store is touched."""
     job = read_job(plan, tools=tools, rules=rules, params=params, inputs=inputs)
+    plans, found_at = planner_of(planner, plan)
     name = run_id if run_id is not None else f"r-{secrets.token_hex(4)}"
     progress = _progress(screen, name)
     who = _respondent(screen, operator, progress)
@@ -59,6 +63,8 @@ async def run(
                 run_id=name,
                 workers=workers,
                 tools_locator=job.locator,
+                planner=plans,
+                planner_locator=found_at,
                 listeners=(progress.listen, who.listen),
             )
             screen.hint(f"run {name}: {len(job.plan.steps)} steps, store {screen.store}")
@@ -72,6 +78,7 @@ async def resume(
     tools: str | None,
     inputs: Mapping[str, Any],
     operator: str | None,
+    planner: str | None,
     workers: int,
     by: str | None,
 ) -> Outcome:
@@ -85,13 +92,16 @@ async def resume(
             return _as_it_is(store, run)
         if places.is_driven(store, run):
             owner = store.info(run).owner
-            raise OwnedError(f"run {run}: {owner} drives it; wait for it with `fsm-agent wait {run}`")
+            raise OwnedError(f"run {run}: {owner} drives it; wait for it with `fsm-agent wait {quote(run)}`")
+        created = _created(store, run)
+        named = planner if planner is not None else created.get("planner_locator")
         controller = await RunController.open(
             store,
             run,
-            _toolbox(store, run, tools),
+            _toolbox(run, created, tools),
             inputs=inputs,
             workers=workers,
+            planner=planner_of(named)[0],
             listeners=(progress.listen, who.listen),
         )
         return await _drive(screen, store, controller, who, lifted_by=by)
@@ -125,7 +135,7 @@ async def wait(screen: Screen, *, run: str, until: str | None, timeout: float | 
         store.info(run)
         if not places.is_driven(store, run) and store.info(run).state not in EXIT_OF_RUN:
             screen.hint(
-                f"nobody drives run {run} now; go on with: {screen.command(f'fsm-agent resume {run}')}"
+                f"nobody drives run {run} now; go on with: {screen.command(f'fsm-agent resume {quote(run)}')}"
             )
         seen = store.head(run).seq
         try:
@@ -165,12 +175,16 @@ def _as_it_is(store: Store, run: str, exit_code: int | None = None) -> Outcome:
     return Outcome(finished, code)
 
 
-def _toolbox(store: Store, run: str, tools: str | None) -> Toolbox:
+def _created(store: Store, run: str) -> Mapping[str, Any]:
+    """Return what the first event of the log says."""
+    first = next(iter(store.read(run, until=1)), None)
+    return one(first, store.blob).data if first is not None else {}
+
+
+def _toolbox(run: str, created: Mapping[str, Any], tools: str | None) -> Toolbox:
     """Return the toolbox named, else the one that the run was begun with."""
     if tools is not None:
         return load_toolbox(tools)
-    first = next(iter(store.read(run, until=1)), None)
-    created = one(first, store.blob).data if first is not None else {}
     locator = created.get("tools_locator")
     if locator is None:
         if created.get("tools"):

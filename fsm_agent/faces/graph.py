@@ -119,7 +119,8 @@ def marks(step: Step) -> str:
     return ", ".join(found)
 
 
-def _mermaid_label(text: str) -> str:
+def mermaid_label(text: str) -> str:
+    """Return *text* as it may stand between the quotes of a Mermaid label."""
     return safe(text).translate(_MARKUP)
 
 
@@ -128,7 +129,7 @@ def _plan_mermaid(given: Plan) -> str:
     lines = ["flowchart LR"]
     for step in given.steps:
         opens, closes = ("{{", "}}") if step.requires_confirmation else ("[", "]")
-        lines.append(f'    {names[step.id]}{opens}"{_mermaid_label(label(step))}"{closes}')
+        lines.append(f'    {names[step.id]}{opens}"{mermaid_label(label(step))}"{closes}')
     for step in given.steps:
         for dependency in step.depends_on:
             arrow = "-.->" if dependency.optional else "-->"

@@ -112,10 +112,10 @@ def toolbox_of(tools: str | None, folder: Path | None) -> tuple[Toolbox, str | N
         tools = f"{folder / 'tools.py'}:{ATTRIBUTE}"
     if tools is None:
         return Toolbox(), None
-    return load_toolbox(tools), _kept(tools)
+    return load_toolbox(tools), kept_locator(tools)
 
 
-def _kept(locator: str) -> str:
+def kept_locator(locator: str) -> str:
     """Return *locator* as the log keeps it: files relative to the working directory where they lie below it."""
     where, _, attribute = locator.rpartition(":")
     if not Path(where).is_file():

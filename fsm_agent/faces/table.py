@@ -34,6 +34,16 @@ _INPUT = opt(
 _PARAM = opt("--param", "a threshold of the rule table", "K=V", kind="numbers", many=True, name="params")
 _TABLE = arg("rules", "a shipped table, or a .toml file", "FILE", kind="file")
 _RULES = opt("--rules", "a shipped rule table, or a .toml file", "NAME|FILE", kind="file")
+_PLANNER = opt(
+    "--planner",
+    "who plans anew when the plan fails: model, none, or FILE.py:ATTRIBUTE",
+    "model|none|MOD:ATTR",
+)
+_MODEL = (
+    "--planner model asks an OpenAI-compatible endpoint: $FSM_AGENT_LLM_BASE_URL is its address, "
+    "$FSM_AGENT_LLM_MODEL the model's name there, $FSM_AGENT_LLM_API_KEY its key, if it wants one "
+    '(pip install "fsm-agent[llm]").'
+)
 
 
 def _word(
@@ -70,30 +80,33 @@ COMMANDS: Final = (
             _INPUT,
             opt("--run-id", "id of the new run; left out, one is made", "ID"),
             _OPERATOR,
+            _PLANNER,
             _WORKERS,
         ),
         f"{_H}driving:run",
         "fsm_agent.faces.results:Finished",
         f"{_H}plain:finished",
         f"{_H}data:finished",
-        about="A DIR holds plan.json, tools.py (attribute `tools`), and if wanted rules.toml and inputs.json. "
-        "On a terminal you are asked for approvals and answers; elsewhere nothing is ever asked.",
+        about="A DIR holds plan.json, tools.py (attribute `tools`), and if wanted rules.toml, inputs.json and "
+        "planner.py (attribute `planner`). On a terminal you are asked for approvals and answers; elsewhere nothing "
+        "is ever asked. " + _MODEL,
         examples=(
             "run examples/reimbursement",
             "run plan.json --tools tools.py:tools --input week=2026-W46 --json",
+            "run plan.json --tools tools.py:tools --planner model",
         ),
     ),
     Command(
         "resume",
         DRIVE,
         "Take a run over, lift a pause or an abort, and go on.",
-        (_RUN, _TOOLS, _INPUT, _OPERATOR, _WORKERS, _BY),
+        (_RUN, _TOOLS, _INPUT, _OPERATOR, _PLANNER, _WORKERS, _BY),
         f"{_H}driving:resume",
         "fsm_agent.faces.results:Finished",
         f"{_H}plain:finished",
         f"{_H}data:finished",
-        about="The tools are found where `run` found them; --tools overrides. --input gives secrets again, "
-        "which the log does not hold.",
+        about="Tools and planner are found where `run` found them; --tools and --planner override. --input gives "
+        "secrets again, which the log does not hold.",
         examples=("resume r-1f2e3d4c", "resume r-1f2e3d4c --tools tools.py:tools"),
     ),
     Command(
@@ -164,6 +177,24 @@ COMMANDS: Final = (
         arg("values", "what to set; V is JSON if it parses, else text", "K=V", kind="pairs", many=True),
         handler="set_values",
         examples=("set r-1f2e3d4c week=2026-W45 budgets.tool_calls=60",),
+    ),
+    Command(
+        "replan",
+        SPEAK,
+        "Give a run another plan for what remains.",
+        (
+            _RUN,
+            opt("--plan", "the plan, in any form that is accepted", "FILE", kind="file", required=True),
+            _NOTE,
+            _BY,
+        ),
+        f"{_H}replans:replan",
+        "fsm_agent.faces.replans:Replanned",
+        f"{_H}replans:plain",
+        f"{_H}replans:data",
+        about="What is done stays done, whether the plan names it or not; a call that was made is not made again under "
+        "another id. A plan that would lose sight of an effect is refused, and nothing changes.",
+        examples=('replan r-1f2e3d4c --plan other.json -m "the source is gone"',),
     ),
     _word("pause", "Start nothing more until `resume`.", _NOTE),
     _word(
@@ -320,6 +351,19 @@ COMMANDS: Final = (
         examples=("key sign.key",),
     ),
     Command(
+        "history",
+        LOOK,
+        "Show what a run, or all runs of the store, taught.",
+        (arg("run", "id of a run; left out, all runs of the store", "RUN", kind="run", required=False),),
+        f"{_H}histories:history",
+        "fsm_agent.core.history:History",
+        f"{_H}histories:plain",
+        f"{_H}histories:data",
+        about="Errors and tools by frequency, replans by what made them necessary with what each cost and whether a "
+        "step was newly done after it, and the strategies that were tried.",
+        examples=("history r-1f2e3d4c", "history --json"),
+    ),
+    Command(
         "fsm show",
         LOOK,
         "Show the state table of a task or of a run.",
@@ -381,6 +425,55 @@ COMMANDS: Final = (
         "fsm_agent.faces.drawings:Drawing",
         f"{_H}drawings:plain",
         f"{_H}drawings:data",
+    ),
+    Command(
+        "plan diff",
+        FILES,
+        "Show what one plan has of another: kept, changed, new, removed.",
+        (
+            arg("a", "the old plan", "A", kind="file"),
+            arg("b", "the new one", "B", kind="file"),
+            opt("--lang", "en or zh", "LANG", kind="choice", choices=("en", "zh"), default="en"),
+            opt(
+                "--format",
+                "text or mermaid",
+                "FORMAT",
+                kind="choice",
+                choices=("text", "mermaid"),
+                default="text",
+            ),
+        ),
+        f"{_H}plandiff:plan_diff",
+        "fsm_agent.faces.plandiff:Compared",
+        f"{_H}plandiff:plain",
+        f"{_H}plandiff:data",
+        about="A step that is in both and not the same is new, with what differs beneath it; the result of a kept step "
+        "is taken over. Descriptions of calls do not count.",
+        examples=("plan diff old.json new.json", "plan diff old.json new.json --lang zh"),
+    ),
+    Command(
+        "plan make",
+        FILES,
+        "Have a model make a first plan for a goal; nothing is run.",
+        (
+            opt("--goal", "what is to be reached, in words", "TEXT", required=True),
+            opt(
+                "--tools",
+                "the toolbox: MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE",
+                "MOD:ATTR",
+                required=True,
+            ),
+            _INPUT,
+            opt("--output", "the file; left out, standard output", "FILE", short="-o", kind="file"),
+        ),
+        f"{_H}making:plan_make",
+        "fsm_agent.faces.making:Written",
+        f"{_H}making:plain",
+        f"{_H}making:data",
+        about="The answer is checked against the tools; one that does not fit is asked for again with its faults, three "
+        "answers at most. Calls that change the world ask a person first. "
+        + _MODEL.replace("--planner model asks", "It asks"),
+        examples=('plan make --goal "file last week\'s taxi rides" --tools tools.py:tools -o plan.json',),
     ),
     Command(
         "rules check",

@@ -62,11 +62,10 @@ class Plan(plan.Plan):
             NotFoundError: There is no such file.
             PlanError: It cannot be read, or is no sound plan; the message begins with the path.
         """
-        shown = fspath(path)
         try:
             return cls.parse(_content(path), tools=tools)
         except PlanError as error:
-            raise PlanError(f"{shown}: {error}", error.faults) from None
+            raise PlanError(f"{fspath(path)}: {error}", error.faults) from None
 
     def __repr__(self) -> str:
         """One line: the goal, the size, the digest."""
@@ -76,6 +75,19 @@ class Plan(plan.Plan):
             if self.goal
             else f"<Plan {count} {self.digest[:8]}>"
         )
+
+
+def document(path: str | PathLike[str]) -> Any:
+    """Return the JSON in the file *path*, read as tolerantly as a plan; whether it is one is not asked here.
+
+    Raises:
+        NotFoundError: There is no such file.
+        PlanError: It cannot be read, or holds no single JSON document; the message begins with the path.
+    """
+    try:
+        return plantext.read(_content(path))
+    except PlanError as error:
+        raise PlanError(f"{fspath(path)}: {error}", error.faults) from None
 
 
 def _content(path: str | PathLike[str]) -> bytes:
