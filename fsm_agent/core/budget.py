@@ -110,9 +110,9 @@ def low(run: Run) -> str:
         allowed = limit(run, name)
         if allowed is None:
             continue
-        left = allowed - amount
-        if left < needs.get(name, 0):
-            return f"{name}: {left:g} left, the remaining steps are estimated at {needs[name]:g}"
+        left, needed = max(0, allowed - amount), needs.get(name, 0)
+        if left < needed:
+            return f"{name}: {left:g} left, the remaining steps are estimated at {needed:g}"
         if left < share * allowed:
             return f"{name}: {left:g} of {allowed:g} left, less than the share {share:g}"
     return ""
