@@ -1,5 +1,6 @@
 """What a task or a run waits for, in words, and the commands that move it on, ready to be typed."""
 
+from shlex import quote
 from typing import Final, NamedTuple
 
 from fsm_agent.core import budget
@@ -22,39 +23,45 @@ NOTHING: Final = Wait("")
 
 def next_commands(run: Run) -> tuple[str, ...]:
     """Return commands that move the run on from here."""
+    name = quote(run.id)
     if run.state is RunState.FAILED:
-        return (f"fsm-agent resume {run.id}", f"fsm-agent cancel {run.id}", f"fsm-agent audit {run.id}")
+        return (f"fsm-agent resume {name}", f"fsm-agent cancel {name}", f"fsm-agent audit {name}")
     if run.state in FINAL_RUN_STATES:
-        return (f"fsm-agent audit {run.id}", f"fsm-agent export {run.id}")
+        return (f"fsm-agent audit {name}", f"fsm-agent export {name}")
     commands = [command for q in run.questions.values() for command in for_question(run, q)]
     if run.paused or run.wish == "pause" or not run.questions:
-        commands.append(f"fsm-agent resume {run.id}")
-    return (*commands, f"fsm-agent cancel {run.id}")
+        commands.append(f"fsm-agent resume {name}")
+    return (*commands, f"fsm-agent cancel {name}")
 
 
 def for_question(run: Run, question: Question) -> tuple[str, ...]:
     """Return the commands that answer *question*."""
+    where = f"{quote(run.id)} {quote(question.task)}"
     if question.kind == "approval":
         return (
-            f"fsm-agent approve {run.id} {question.task} --digest {question.digest[:8]}",
-            f'fsm-agent reject {run.id} {question.task} -m "why"',
+            f"fsm-agent approve {where} --digest {question.digest[:8]}",
+            f'fsm-agent reject {where} -m "why"',
         )
     if question.kind == "answer":
-        return (f"fsm-agent answer {run.id} {question.task} JSON",)
+        return (f"fsm-agent answer {where} JSON",)
     task = run.tasks.get(question.task)
     if task is not None and task.state is TaskState.UNKNOWN:
-        return (
-            f"fsm-agent reconcile {run.id} {task.id} --as applied --evidence TEXT --result JSON",
-            f"fsm-agent reconcile {run.id} {task.id} --as absent --evidence TEXT",
-        )
-    name = question.task if question.task != RUN else RUN
+        return _evidence(run, task)
     choice = next((a for a in question.answers if a != "result"), "abort")
-    return (f'fsm-agent answer {run.id} {name} \'{{"decide": "{choice}"}}\'',)
+    return (f'fsm-agent answer {where} \'{{"decide": "{choice}"}}\'',)
+
+
+def _evidence(run: Run, task: Task) -> tuple[str, ...]:
+    where = f"{quote(run.id)} {quote(task.id)}"
+    return (
+        f"fsm-agent reconcile {where} --as applied --evidence TEXT --result JSON",
+        f"fsm-agent reconcile {where} --as absent --evidence TEXT",
+    )
 
 
 def of_run(run: Run) -> Wait:
     """Return what the run as a whole waits for."""
-    resume = (f"fsm-agent resume {run.id}",)
+    resume = (f"fsm-agent resume {quote(run.id)}",)
     if run.state in FINAL_RUN_STATES:
         return NOTHING
     if run.paused or run.wish == "pause":
@@ -99,17 +106,13 @@ def _unknown(run: Run, task: Task) -> Wait:
         return Wait(f"the answer of the look-up what became of {task.tool}")
     if task.probe_at:
         return Wait(f"the look-up what became of {task.tool}, {_in(run, task.probe_at)}")
-    evidence = f"fsm-agent reconcile {run.id} {task.id} --as"
-    return Wait(
-        "evidence of what became of it",
-        (f"{evidence} applied --evidence TEXT --result JSON", f"{evidence} absent --evidence TEXT"),
-    )
+    return Wait("evidence of what became of it", _evidence(run, task))
 
 
 def _idle(run: Run) -> Wait | None:
     """Return what a task of a run that has ended waits for, if the run has."""
     if run.state is RunState.FAILED:
-        return Wait("the run to be resumed", (f"fsm-agent resume {run.id}",))
+        return Wait("the run to be resumed", (f"fsm-agent resume {quote(run.id)}",))
     return NOTHING if run.state in FINAL_RUN_STATES else None
 
 
@@ -140,9 +143,9 @@ def _pending(run: Run, task: Task) -> Wait:
         return Wait(f"its next try, {_in(run, task.not_before)}")
     lacking = budget.missing(run, budget.estimate(run, task.step, run.tool_of(task.step) or ""))
     if budget.limited(run) and lacking:
-        return Wait(f"a budget: {lacking}", (f"fsm-agent set {run.id} budgets.KEY=V",))
+        return Wait(f"a budget: {lacking}", (f"fsm-agent set {quote(run.id)} budgets.KEY=V",))
     return Wait(
-        "a free place among the calls, or somebody who drives the run", (f"fsm-agent resume {run.id}",)
+        "a free place among the calls, or somebody who drives the run", (f"fsm-agent resume {quote(run.id)}",)
     )
 
 

@@ -7,8 +7,9 @@ import attrs
 
 from fsm_agent.core import budget
 from fsm_agent.core.events import Head
-from fsm_agent.core.machine import FINAL_RUN_STATES, RunState, TaskState
-from fsm_agent.core.state import RUN, Question, Run, Task
+from fsm_agent.core.hints import next_commands
+from fsm_agent.core.machine import FINAL_RUN_STATES, TaskState
+from fsm_agent.core.state import Question, Run, Task
 
 SCHEMA = "fsm-agent/status@1"
 
@@ -181,34 +182,3 @@ def waiting_for(run: Run) -> str:
     parts = [f"{q.task} ({q.kind})" for q in run.questions.values()]
     lost = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN and t.id not in run.questions]
     return ", ".join(parts + [f"{name} (unknown result)" for name in lost])
-
-
-def next_commands(run: Run) -> tuple[str, ...]:
-    """Return commands that move the run on from here, ready to be typed."""
-    if run.state is RunState.FAILED:
-        return (f"fsm-agent resume {run.id}", f"fsm-agent cancel {run.id}", f"fsm-agent audit {run.id}")
-    if run.state in FINAL_RUN_STATES:
-        return (f"fsm-agent audit {run.id}", f"fsm-agent export {run.id}")
-    commands = [command for q in run.questions.values() for command in _for_question(run, q)]
-    if run.paused or run.wish == "pause" or not run.questions:
-        commands.append(f"fsm-agent resume {run.id}")
-    return (*commands, f"fsm-agent cancel {run.id}")
-
-
-def _for_question(run: Run, question: Question) -> tuple[str, ...]:
-    if question.kind == "approval":
-        return (
-            f"fsm-agent approve {run.id} {question.task} --digest {question.digest[:8]}",
-            f'fsm-agent reject {run.id} {question.task} -m "why"',
-        )
-    if question.kind == "answer":
-        return (f"fsm-agent answer {run.id} {question.task} JSON",)
-    task = run.tasks.get(question.task)
-    if task is not None and task.state is TaskState.UNKNOWN:
-        return (
-            f"fsm-agent reconcile {run.id} {task.id} --as applied --evidence TEXT --result JSON",
-            f"fsm-agent reconcile {run.id} {task.id} --as absent --evidence TEXT",
-        )
-    name = question.task if question.task != RUN else RUN
-    choice = next((a for a in question.answers if a != "result"), "abort")
-    return (f'fsm-agent answer {run.id} {name} \'{{"decide": "{choice}"}}\'',)
