@@ -5,19 +5,21 @@ what is done under a new name is recognised; a write that was or may have been a
 strategy that failed is refused before it runs.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
 from fsm_agent.core import canon, door, planning, planshape, strategy
-from fsm_agent.core.errors import PlanError, UnresolvedReferenceError
+from fsm_agent.core.errors import Fault, PlanError, UnresolvedReferenceError
 from fsm_agent.core.machine import WRITES, TaskState
 from fsm_agent.core.plan import Plan, Step
 from fsm_agent.core.planfaults import Faults
 from fsm_agent.core.state import Run, Task
 from fsm_agent.core.strategy import Diff
 
+_STEP: Final = re.compile(r"/steps/(\d+)")
 _HELD: Final = (TaskState.RUNNING, TaskState.UNKNOWN)
 
 
@@ -88,6 +90,7 @@ def _validated(run: Run, document: Any, *, ask_writes: bool) -> Plan:
     """Return the whole new plan, or refuse with every fault of it."""
     assert run.plan is not None, "no plan in force"
     faults = Faults()
+    kept: list[Any] = []
     try:
         full, _ = planshape.full(document, faults, tuple(run.tasks))
         steps = full.get("steps") if full is not None else None
@@ -106,7 +109,7 @@ def _validated(run: Run, document: Any, *, ask_writes: bool) -> Plan:
         if ask_writes:
             plan = _asking(run, plan)
     except PlanError as error:
-        told = "; ".join(str(fault) for fault in error.faults[:12]) or str(error)
+        told = "; ".join(_told(fault, kept) for fault in error.faults[:12]) or str(error)
         raise RefusedProposalError("validate", told) from None
     later = [s.id for s in plan.steps if s.plan or s.for_each is not None]
     if later:
@@ -116,17 +119,33 @@ def _validated(run: Run, document: Any, *, ask_writes: bool) -> Plan:
     return plan
 
 
+def _told(fault: Fault, kept: list[Any]) -> str:
+    """Return a fault of the whole plan as one of the proposal, which lacks the steps that are *kept* before it."""
+    found = _STEP.match(fault.at)
+    if found is None:
+        return str(fault)
+    place = int(found[1])
+    step = (
+        f"/steps/{place - len(kept)}"
+        if place >= len(kept)
+        else f"/steps of the plan in force/{kept[place]['id']}"
+    )
+    return str(attrs.evolve(fault, at=step + fault.at[found.end() :]))
+
+
 def _loaded(run: Run, document: Any) -> Plan:
     return planning.load(document, tools=run.tools, default_tool=run.default_tool, earlier=tuple(run.tasks))
 
 
 def _asking(run: Run, plan: Plan) -> Plan:
-    """Let every step that is no read, and new or changed, ask a person before it runs."""
+    """Let every step that is no read, and new or changed, ask a person before it runs; after a breach every one."""
     assert run.plan is not None, "no plan in force"
     before = {doc["id"]: strategy.bare(doc) for doc in run.plan.doc["steps"]}
     docs, changed = [], False
     for step, doc in zip(plan.steps, plan.doc["steps"], strict=True):
-        asks = _writes(run, step) and before.get(step.id) != strategy.bare(doc)
+        same = before.get(step.id) == strategy.bare(doc)
+        settled = step.id in run.tasks and run.tasks[step.id].state is TaskState.DONE
+        asks = _writes(run, step) and (not same or (run.in_breach and not settled))
         changed = changed or (asks and not step.requires_confirmation)
         docs.append({**doc, "requires_confirmation": True} if asks else doc)
     return _loaded(run, {**plan.doc, "steps": docs}) if changed else plan
