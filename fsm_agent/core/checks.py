@@ -301,8 +301,9 @@ class Checker:
         run = self.run
         if run.state is not RunState.RUNNING or run.wish != "none":
             self.find("intent", f"{task.id} starts while the run is {run.state.value} with wish {run.wish}")
-        if RUN in run.questions:
-            self.find("intent", f"{task.id} starts while a question about the whole run is open")
+        if run.barred:
+            words = "a question about the whole run is open, or a broken constraint awaits another plan"
+            self.find("intent", f"{task.id} starts while {words}")
         if not task.ready:
             self.find("intent", f"{task.id} starts although its dependencies do not let it")
         if task.not_before > at:

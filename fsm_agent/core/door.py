@@ -15,7 +15,7 @@ from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.policy import fire
 from fsm_agent.core.signals import Signal
-from fsm_agent.core.state import BENIGN, RUN, Run, Task
+from fsm_agent.core.state import BENIGN, Run, Task
 from fsm_agent.core.tools import ToolSpec, argument_faults
 from fsm_agent.core.turn import Turn
 
@@ -28,11 +28,11 @@ def schedule(turn: Turn) -> list[tuple[int, str]]:
     """
     run = turn.run
     held: list[tuple[int, str]] = []
-    if run.state is not RunState.RUNNING or run.wish != "none" or RUN in run.questions:
+    if run.state is not RunState.RUNNING or run.wish != "none" or run.barred:
         return held  # after a wish, or with a question about the whole run open, nobody passes
     cancel_doomed(turn)
     heap = run.ready_heap
-    while heap and run.wish == "none" and RUN not in run.questions:
+    while heap and run.wish == "none" and not run.barred:
         order, name = heap[0]
         task = run.tasks[name]
         if task.order != order or not task.ready or task.not_before > turn.now:
@@ -121,16 +121,18 @@ def enter(turn: Turn, task: Task) -> bool:
         refuse(turn, task, Signal.UNRESOLVED_REFERENCE, str(error))
         return True
     args = planned if spec is None else edited(run, task, spec, planned)
-    if step.preconditions and not _preconditions_hold(turn, task, args):
+    tolerated = _tolerated(turn, task, args) if step.preconditions else ()
+    if tolerated is None:
         return True
     if name is None:
+        _note_tolerated(turn, task, tolerated)
         ask_person(turn, task)
         return True
     if spec is None:
         known = ", ".join(sorted(run.tools)) or "none"
         refuse(turn, task, Signal.UNDECLARED_TOOL, f"the tool {name!r} is not in the toolbox; there: {known}")
         return True
-    return _call(turn, task, spec, args, planned)
+    return _call(turn, task, spec, args, planned, tolerated)
 
 
 def resolve(run: Run, task: Task, tool: str | None) -> dict[str, Any]:
@@ -191,8 +193,10 @@ def _default_arguments(run: Run, task: Task, spec: ToolSpec | None, args: dict[s
     return {k: v for k, v in offered.items() if k in wanted} | args
 
 
-def _preconditions_hold(turn: Turn, task: Task, args: Mapping[str, Any]) -> bool:
+def _tolerated(turn: Turn, task: Task, args: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return what the preconditions find and the plan tolerates; None if the task was refused."""
     run = turn.run
+    noted: list[str] = []
     for condition in task.step.preconditions:
         scope = scope_of(run, condition.check.roots)
         scope["args"] = args
@@ -202,12 +206,18 @@ def _preconditions_hold(turn: Turn, task: Task, args: Mapping[str, Any]) -> bool
         found = "is false" if verdict.value is False else f"is unknown: {verdict.why}"
         words = f"{condition.say + ': ' if condition.say else ''}the precondition `{condition.check.text}` {found}"
         if condition.severity == "warn":
-            turn.emit("note_added", {"text": f"tolerated: {words}"}, task.id)
+            noted.append(words)
             continue
         broken = verdict.value is False
         refuse(turn, task, Signal.PRECONDITION_VIOLATED if broken else Signal.UNRESOLVED_REFERENCE, words)
-        return False
-    return True
+        return None
+    return tuple(noted)
+
+
+def _note_tolerated(turn: Turn, task: Task, tolerated: Iterable[str]) -> None:
+    """Note what is tolerated, once the task really moves: one that a budget holds back is looked at ever again."""
+    for words in tolerated:
+        turn.emit("note_added", {"text": f"tolerated: {words}"}, task.id)
 
 
 def refuse(turn: Turn, task: Task, signal: Signal, why: str) -> None:
@@ -267,7 +277,14 @@ def effect_before(run: Run, task: Task, spec: ToolSpec, key: str) -> str:
     return ""
 
 
-def _call(turn: Turn, task: Task, spec: ToolSpec, args: dict[str, Any], planned: dict[str, Any]) -> bool:
+def _call(
+    turn: Turn,
+    task: Task,
+    spec: ToolSpec,
+    args: dict[str, Any],
+    planned: dict[str, Any],
+    tolerated: Iterable[str],
+) -> bool:
     run, step = turn.run, task.step
     faults = argument_faults(spec, args)
     if faults:
@@ -288,6 +305,7 @@ def _call(turn: Turn, task: Task, spec: ToolSpec, args: dict[str, Any], planned:
         wanted_yes = approval_digest(run, task, spec, args)
         armed = task.armed
         if armed is None or armed.digest != wanted_yes or _past(armed.expires_at, turn.now):
+            _note_tolerated(turn, task, tolerated)
             base = (approval_digest(run, task, spec, planned), planned) if args is not planned else None
             ask_approval(turn, task, spec, args, wanted_yes, edited_from=base)
             return True
@@ -295,6 +313,7 @@ def _call(turn: Turn, task: Task, spec: ToolSpec, args: dict[str, Any], planned:
     wanted = budget.estimate(run, step, spec.name)
     if budget.limited(run) and budget.missing(run, wanted):
         return False
+    _note_tolerated(turn, task, tolerated)
     timeout = spec.timeout_us if step.timeout_us is None else step.timeout_us
     start(
         turn,

@@ -5,6 +5,7 @@ awaited and reconciled; then the trigger fires. A run never ends while a task is
 effect that nobody acknowledged.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from fsm_agent.core import budget, replanning
@@ -183,6 +184,8 @@ def _end(turn: Turn) -> None:
         return
     if check_constraints(turn, at_end=True):
         return
+    if run.barred:
+        return  # the new plan that a broken constraint asked for is still to come
     bad = next(
         (t for t in run.tasks.values() if t.state is TaskState.CANCELLED and t.reason_code not in BENIGN),
         None,
@@ -235,11 +238,12 @@ def check_constraints(turn: Turn, *, at_end: bool = False) -> bool:
 def products(run: Run) -> dict[str, Any]:
     """Return every result field of the done tasks by name; later steps win.
 
+    A read that the present plan does without counts no more; the effect of another call stays what it is.
     ``costs`` is, unless a step produces it, the list of every ``cost`` so far.
     """
     names: dict[str, Any] = {}
     costs: list[Any] = []
-    for task in run.tasks.values():
+    for task in _counted(run):
         if task.state is TaskState.DONE and isinstance(task.result, dict):
             names.update(task.result)
             if "cost" in task.result:
@@ -247,6 +251,16 @@ def products(run: Run) -> dict[str, Any]:
     if costs:
         names.setdefault("costs", costs)
     return names
+
+
+def _counted(run: Run) -> Iterable[Task]:
+    """Return the tasks whose results constraints see: calls that left the plan and cannot be undone, then the plan's."""
+    tasks = run.tasks.values()
+    if run.plan_version <= 1 or run.plan is None:
+        return tasks
+    present = {step.id for step in run.plan.steps}
+    left = [task for task in tasks if task.id not in present and task.effect != "read"]
+    return [*left, *(task for task in tasks if task.id in present)]
 
 
 def close(turn: Turn) -> None:

@@ -75,6 +75,8 @@ def _plan_adopted(run: Run, event: Event) -> None:
     run.plan_version = event.data["plan_version"]
     if run.plan_version > 1 and "answers" in event.data:  # else it answers no replan
         _end_replans(run, event)
+        # what was broken is looked at again: the new plan was to mend it; what is tolerated stays noted
+        run.broken -= {c.key for c in plan.constraints if c.severity == "stop"}
     run.metered = plan.budgets.tokens is not None or plan.budgets.cost_micros is not None
     run.constraint_values = {c.key: run.constraint_values.get(c.key, c.value) for c in plan.constraints}
     old = run.tasks

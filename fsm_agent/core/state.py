@@ -395,6 +395,17 @@ class Run:
         """Return the circuit breaker of a tool; one of a tool that nobody called, or of a person, is closed."""
         return self.breakers.get(tool, CLOSED) if tool is not None else CLOSED
 
+    @property
+    def in_breach(self) -> bool:
+        """Whether a constraint that stops the run was found broken, and no plan has been adopted since."""
+        stops = self.plan.constraints if self.broken and self.plan is not None else ()
+        return any(c.key in self.broken and c.severity == "stop" for c in stops)
+
+    @property
+    def barred(self) -> bool:
+        """Whether nothing starts: a person is asked about the whole run, or a broken constraint awaits another plan."""
+        return RUN in self.questions or (RUN in self.replans and self.in_breach)
+
     def put(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
         """Set a key of one of this run's dicts, so that a tentative turn can be undone."""
         if self.journal is not None:
