@@ -35,6 +35,7 @@ def test_an_id_whose_owner_died_before_the_first_event_can_be_used_at_once(tmp_p
     go(scenario())
 
 
+@pytest.mark.spoils_logs
 def test_an_id_that_somebody_is_about_to_use_is_theirs(tmp_path):
     store = open_store(tmp_path / "runs.db")
     store.create("r", owner_name(), now_us=SystemPorts().now_us(), ttl_us=30_000_000)
