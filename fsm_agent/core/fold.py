@@ -170,6 +170,7 @@ def _run_asked(run: Run, event: Event) -> None:
 def _run_closed(run: Run, event: Event) -> None:
     del event
     run.closed = True
+    run.asked, run.asked_for = 0, ""  # an answer comes too late; after a resume it is asked again
     for name in list(run.questions):
         run.drop(run.questions, name)
 

@@ -6,7 +6,7 @@ counted before it is made. A refused proposal is told why, and the table says wh
 
 from typing import Any
 
-from fsm_agent.core import budget, canon, gate, plantext, strategy
+from fsm_agent.core import budget, canon, gate, plantext, strategy, wishes
 from fsm_agent.core.errors import PlanError, RefusedError
 from fsm_agent.core.gate import Passed, RefusedProposalError
 from fsm_agent.core.inputs import Proposed, Replan
@@ -188,6 +188,7 @@ def by_person(turn: Turn, given: Replan) -> None:
         RefusedError: It does not pass, or a result is unknown.
     """
     run = turn.run
+    wishes.open_run(run, "another plan")
     unknown = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN]
     if unknown:
         raise RefusedError(
@@ -244,6 +245,9 @@ def adopt(
     }
     event = turn.emit("plan_adopted", data, None, MODEL if origin == "model" else actor)
     ids = {step.id for step in passed.plan.steps}
+    for taker, giver in passed.reuse.items():  # before anything that gives its result away is called again
+        turn.cause = event.seq
+        _take_over(turn, run.tasks[taker], run.tasks[giver])
     for task in list(run.tasks.values()):
         turn.cause = event.seq
         if task.id not in ids:
@@ -253,9 +257,7 @@ def adopt(
                     "cancel",
                     {"reason": f"plan {run.plan_version} does without it", "code": "superseded"},
                 )
-        elif task.id in passed.reuse:
-            _take_over(turn, task, run.tasks[passed.reuse[task.id]])
-        else:
+        elif task.id not in passed.reuse:
             _move(turn, task, passed)
 
 
