@@ -12,10 +12,10 @@ from fsm_agent.core.errors import FsmAgentError
 STUB = Path(fsm_agent.__file__).with_suffix(".pyi")
 
 NAMES = """
-    CallContext ConfigError ConflictError CorruptError Env ExpressionError Fault FencedError FsmAgentError
+    CallContext ConfigError ConflictError CorruptError Decider Decision Env ExpressionError Fault FencedError FsmAgentError
     IllegalTransitionError NotFoundError OwnedError Plan PlanError Reconciled RefusedError RulesError RunController
     Status StoreDeadError StoreError StoreUnusableError ToolError Toolbox ToolboxError UnresolvedReferenceError
-    UsageError ValueRefusedError __version__ apply audit commands decide replay run_machine task_machine
+    UsageError ValueRefusedError __version__ apply audit commands decide replay run_machine task_machine why
 """.split()
 
 
@@ -37,9 +37,7 @@ def test_the_names_are_listed_for_whoever_asks():
 
 
 def test_a_name_that_is_not_there_is_told_with_those_that_are():
-    with pytest.raises(
-        AttributeError, match=r"no attribute 'RunControler'; it has CallContext, .*, task_machine"
-    ):
+    with pytest.raises(AttributeError, match=r"no attribute 'RunControler'; it has CallContext, .*, why"):
         fsm_agent.RunControler
 
 
