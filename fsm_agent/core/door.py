@@ -76,8 +76,14 @@ def cancel_doomed(turn: Turn) -> None:
         )
 
 
-def scope_of(run: Run, roots: Iterable[str]) -> dict[str, Any]:
-    """Return values for *roots* (``$s1``, ``$inputs``); a root without a value is left out."""
+def scope_of(run: Run, roots: Iterable[str], taken: Mapping[str, Task] | None = None) -> dict[str, Any]:
+    """Return values for *roots* (``$s1``, ``$inputs``); a root without a value is left out.
+
+    Args:
+        run: The state.
+        roots: Of references.
+        taken: Done tasks by the ids of steps that are to take over their results.
+    """
     scope: dict[str, Any] = {}
     aliases = run.plan.aliases if run.plan is not None else {}
     for root in roots:
@@ -85,7 +91,7 @@ def scope_of(run: Run, roots: Iterable[str]) -> dict[str, Any]:
             scope[root] = run.inputs
         elif root[0] == "$":
             name = root[1:]
-            task = run.tasks.get(aliases.get(name, name))
+            task = (taken or {}).get(name) or run.tasks.get(aliases.get(name, name))
             if task is not None and task.state is TaskState.DONE:
                 scope[root] = task.result
     return scope
@@ -135,17 +141,25 @@ def enter(turn: Turn, task: Task) -> bool:
     return _call(turn, task, spec, args, planned, tolerated)
 
 
-def resolve(run: Run, task: Task, tool: str | None) -> dict[str, Any]:
+def resolve(
+    run: Run, task: Task, tool: str | None, *, taken: Mapping[str, Task] | None = None
+) -> dict[str, Any]:
     """Return the task's arguments with every reference resolved.
+
+    Args:
+        run: The state.
+        task: The task.
+        tool: What runs it.
+        taken: As for :func:`scope_of`.
 
     Raises:
         UnresolvedReferenceError: A reference has no value.
     """
     step = task.step
     template = step.args
-    args: dict[str, Any] = template.resolve(scope_of(run, [r.root for r in template.refs]))
+    args: dict[str, Any] = template.resolve(scope_of(run, [r.root for r in template.refs], taken))
     if step.tool is None and tool is not None:
-        return _default_arguments(run, task, run.tools.get(tool), args)
+        return _default_arguments(run, task, run.tools.get(tool), args, taken or {})
     return args
 
 
@@ -178,15 +192,18 @@ def args_digest(spec: ToolSpec, args: Mapping[str, Any]) -> str:
     return canon.value_digest("args", [spec.name, args])
 
 
-def _default_arguments(run: Run, task: Task, spec: ToolSpec | None, args: dict[str, Any]) -> dict[str, Any]:
+def _default_arguments(
+    run: Run, task: Task, spec: ToolSpec | None, args: dict[str, Any], taken: Mapping[str, Task]
+) -> dict[str, Any]:
     """Add what the default tool asks for by name: the step's id, description and its dependencies' results."""
+    tasks = {d.id: taken.get(d.id) or run.tasks.get(d.id) for d in task.step.depends_on}
     offered = {
         "id": task.id,
         "description": task.step.description,
         "results": {
-            d.id: run.tasks[d.id].result
-            for d in task.step.depends_on
-            if run.tasks[d.id].state is TaskState.DONE
+            name: found.result
+            for name, found in tasks.items()
+            if found is not None and found.state is TaskState.DONE
         },
     }
     wanted = {p.name for p in spec.parameters} if spec is not None else set()

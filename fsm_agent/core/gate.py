@@ -70,8 +70,8 @@ def judge(
     """
     plan = _validated(run, document, ask_writes=not by_person)
     _in_scope(run, plan, scope, failed)
-    reuse, invalidated = _reused(run, plan)
-    _lawful(run, plan)
+    reuse, invalidated = _reused(run, plan, scope)
+    _lawful(run, plan, reuse)
     done = strategy.done_calls(run)
     signature = strategy.signature(plan, {**done, **{new: done[old] for new, old in reuse.items()}})
     if signature in run.strategies and not by_person:
@@ -80,10 +80,29 @@ def judge(
         )
     old = run.plan
     assert old is not None, "no plan in force"
-    found = attrs.evolve(strategy.diff(old, plan), reused=reuse)
+    found = _difference(run, old, plan, reuse, invalidated)
     if not found.added and not found.changed and not found.removed and not by_person:
         raise RefusedProposalError("strategy", "nothing in it differs from the plan in force", signature)
     return Passed(plan=plan, diff=found, reuse=reuse, invalidated=invalidated, signature=signature)
+
+
+def _difference(
+    run: Run, old: Plan, new: Plan, reuse: Mapping[str, str], invalidated: tuple[str, ...]
+) -> Diff:
+    """Return what differs; a done step whose call is the same is kept, however the proposal words the rest of it."""
+    found = strategy.diff(old, new)
+    same = {
+        name
+        for name in found.changed
+        if name in run.tasks and run.tasks[name].state is TaskState.DONE and name not in invalidated
+    }
+    order = [step.id for step in new.steps]
+    return attrs.evolve(
+        found,
+        kept=tuple(name for name in order if name in same or name in found.kept),
+        changed=tuple(name for name in found.changed if name not in same),
+        reused=reuse,
+    )
 
 
 def _validated(run: Run, document: Any, *, ask_writes: bool) -> Plan:
@@ -176,45 +195,78 @@ def _in_scope(run: Run, plan: Plan, scope: str, failed: str | None) -> None:
             )
 
 
-def _reused(run: Run, plan: Plan) -> tuple[dict[str, str], tuple[str, ...]]:
+def _reused(run: Run, plan: Plan, scope: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return what the proposal takes over from finished work, and which done reads it wants anew."""
     by_call = {t.args_digest: t.id for t in run.tasks.values() if t.state is TaskState.DONE and t.args_digest}
     reuse: dict[str, str] = {}
     invalidated = []
-    for step in plan.steps:
+    unchanged = _unchanged(run, plan)
+    for step in strategy.in_order(plan.steps):
         task = run.tasks.get(step.id)
-        digest = call_digest(run, step)
+        digest = call_digest(run, step, reuse)
         if task is not None and task.state is TaskState.DONE:
-            if digest == task.args_digest or (not task.args_digest and run.tool_of(step) is None):
+            if _same_call(run, task, step, digest):
                 continue
             if task.effect != "read":
                 raise RefusedProposalError(
                     "reuse",
                     f"{step.id} is done, a {task.effect} call is never made again; use another id for another call",
                 )
+            if scope == "local":
+                raise RefusedProposalError(
+                    "scope", f"{step.id} is done, leave it as it is; use another id for another call"
+                )
             invalidated.append(step.id)
-        elif (
-            digest is not None and digest in by_call and (task is None or task.state is not TaskState.RUNNING)
-        ):
+        elif digest is None or step.id in unchanged:
+            continue  # nobody can tell yet, or it is meant to be a second call
+        elif digest in by_call and (task is None or task.state is not TaskState.RUNNING):
             reuse[step.id] = by_call[digest]
     return reuse, tuple(invalidated)
 
 
-def call_digest(run: Run, step: Step) -> str | None:
-    """Return the digest of the call that *step* would make now, or None while an argument is still open."""
+def _unchanged(run: Run, plan: Plan) -> set[str]:
+    """Return the steps that are in the plan in force and the same there."""
+    assert run.plan is not None, "no plan in force"
+    before = {doc["id"]: strategy.bare(doc) for doc in run.plan.doc["steps"]}
+    return {doc["id"] for doc in plan.doc["steps"] if before.get(doc["id"]) == strategy.bare(doc)}
+
+
+def _same_call(run: Run, task: Task, step: Step, digest: str | None) -> bool:
+    """Whether *step* asks for the call that made *task* done, as it was made or as it was planned before an edit."""
+    if digest is None:
+        return not task.args_digest and run.tool_of(step) is None
+    return digest in (task.args_digest, call_digest(run, task.step))
+
+
+def call_digest(run: Run, step: Step, reuse: Mapping[str, str] | None = None) -> str | None:
+    """Return the digest of the call that *step* would make now, or None while an argument is still open.
+
+    Args:
+        run: The state.
+        step: Of the plan in force, or of a proposal.
+        reuse: Steps of the proposal that take over the result of a done task, and that task's id.
+    """
     name = run.tool_of(step)
     if name is None:
         return None
+    taken = {new: run.tasks[old] for new, old in (reuse or {}).items()}
+    if step.tool is None and any(_is_open(taken.get(d.id) or run.tasks.get(d.id)) for d in step.depends_on):
+        return None  # the default tool is given their results
     try:
-        args = door.resolve(run, Task(step.id, 0, step), name)
+        args = door.resolve(run, Task(step.id, 0, step), name, taken=taken)
     except UnresolvedReferenceError:
         return None
     return canon.value_digest("args", [name, args])
 
 
-def _lawful(run: Run, plan: Plan) -> None:
-    """Refuse a plan that would lose sight of an effect, or bring back what a person rejected."""
+def _is_open(task: Task | None) -> bool:
+    return task is None or task.state not in (TaskState.DONE, TaskState.CANCELLED)
+
+
+def _lawful(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
+    """Refuse a plan that would lose sight of an effect, make it twice, or bring back what a person rejected."""
     ids = {step.id for step in plan.steps}
+    _once(run, plan, reuse)
     for task in run.tasks.values():
         lost = task.effect in WRITES and task.applied != "no" and task.state is TaskState.FAILED
         if lost and task.id not in ids:
@@ -226,4 +278,27 @@ def _lawful(run: Run, plan: Plan) -> None:
             raise RefusedProposalError(
                 "laws",
                 f"a person rejected {task.id}; leave it out, or ask for something else under another id",
+            )
+
+
+def _once(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
+    """Refuse a new step that makes a call again whose effect is there or may be there, or puts a done one aside."""
+    unsettled = {
+        t.args_digest: t
+        for t in run.tasks.values()
+        if t.effect in WRITES and t.applied != "no" and t.state is not TaskState.DONE
+    }
+    unchanged = _unchanged(run, plan) if unsettled else set()
+    for step in plan.steps:
+        if unsettled and step.id not in unchanged:
+            task = unsettled.get(call_digest(run, step, reuse) or "")
+            if task is not None and task.id != step.id:
+                raise RefusedProposalError(
+                    "laws",
+                    f"{step.id} makes the call of {task.id} again, whose effect is or may be there; leave it out",
+                )
+        old = run.tasks.get(step.replaces or "")
+        if old is not None and old.state is TaskState.DONE and old.effect != "read":
+            raise RefusedProposalError(
+                "laws", f"{old.id} is done and had an effect; {step.id} cannot take its place"
             )

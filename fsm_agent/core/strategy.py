@@ -40,11 +40,11 @@ def signature(plan: Plan, done: Mapping[str, str]) -> str:
     """
     known: dict[str, str] = dict(done)
     docs = {doc["id"]: doc for doc in plan.doc["steps"]}
-    marks = [_mark(step, docs[step.id], known) for step in _in_order(plan.steps) if step.id not in done]
+    marks = [_mark(step, docs[step.id], known) for step in in_order(plan.steps) if step.id not in done]
     return canon.value_digest("strategy", sorted(marks))
 
 
-def _in_order(steps: Sequence[Step]) -> list[Step]:
+def in_order(steps: Sequence[Step]) -> list[Step]:
     """Return *steps* so that each comes after what it depends on."""
     by_id = {step.id: step for step in steps}
     placed: dict[str, Step] = {}
@@ -157,12 +157,12 @@ def same_calls(old: Plan, new: Plan) -> dict[str, str]:
     marks: dict[str, str] = {}
     own: dict[str, str] = {}
     old_docs = {doc["id"]: doc for doc in old.doc["steps"]}
-    for step in _in_order(old.steps):
+    for step in in_order(old.steps):
         marks.setdefault(_mark(step, old_docs[step.id], own), step.id)
     found = {}
     theirs: dict[str, str] = {}
     docs = {doc["id"]: doc for doc in new.doc["steps"]}
-    for step in _in_order(new.steps):
+    for step in in_order(new.steps):
         mark = _mark(step, docs[step.id], theirs)
         if step.tool is not None and step.id not in old_docs and mark in marks:
             found[step.id] = marks[mark]
@@ -219,7 +219,7 @@ _WORDS: Final[Mapping[str, Mapping[str, str]]] = {
 def descendants(plan: Plan, roots: Iterable[str]) -> frozenset[str]:
     """Return *roots* and every step that depends on one of them, directly or not."""
     found = set(roots)
-    for step in _in_order(plan.steps):
+    for step in in_order(plan.steps):
         if any(d.id in found for d in step.depends_on):
             found.add(step.id)
     return frozenset(found)
