@@ -1,4 +1,4 @@
-from fsm_agent.core.decide import apply, commands, decide
+from fsm_agent.core.engine.decide import apply, commands, decide
 from fsm_agent.core.errors import (
     ConfigError,
     ConflictError,

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import attrs
 
-from fsm_agent.core.laws import LAWS
-from fsm_agent.core.rows import Row
-from fsm_agent.core.rulediff import Region, diff
-from fsm_agent.core.rules import Table
+from fsm_agent.core.rules.diff import Region, diff
+from fsm_agent.core.rules.laws import LAWS
+from fsm_agent.core.rules.rows import Row
+from fsm_agent.core.rules.table import Table
 from fsm_agent.runtime.configs import load_rules, rules_file
 from fsm_agent.testing.scenario import Scenario, load
 from fsm_agent.testing.simulate import Result, simulate

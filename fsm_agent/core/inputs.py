@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
-from fsm_agent.core.plan import Plan
-from fsm_agent.core.rules import Table
+from fsm_agent.core.plans.plan import Plan
+from fsm_agent.core.rules.table import Table
 from fsm_agent.core.signals import Applied, Signal
 from fsm_agent.core.tools import ToolSpec
 
@@ -343,7 +343,7 @@ class AskPlanner:
 
     Attributes:
         request: Seq of the ``planner_asked`` event; the answer names it.
-        briefing: What the planner may see, as JSON: see :mod:`fsm_agent.core.briefing`.
+        briefing: What the planner may see, as JSON: see :mod:`fsm_agent.core.replanning.briefing`.
     """
 
     request: int

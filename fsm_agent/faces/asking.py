@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fsm_agent.core import canon
+from fsm_agent.core.engine.state import Question, Run
 from fsm_agent.core.errors import UsageError
 from fsm_agent.core.inputs import Answer, Approve, Edit, Person, Reject
-from fsm_agent.core.state import Question, Run
 from fsm_agent.faces.execute import pair
 from fsm_agent.faces.places import person
 from fsm_agent.faces.screen import Screen, duration, safe, short

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from fsm_agent.core.audit import Audit
+from fsm_agent.core.audit.audit import Audit
 from fsm_agent.core.errors import NotFoundError, UsageError
 from fsm_agent.core.events import Head
 from fsm_agent.faces import places

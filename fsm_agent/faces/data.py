@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 import orjson
 
-from fsm_agent.core.audit import Audit
+from fsm_agent.core.audit.audit import Audit
 from fsm_agent.core.events import Head, to_line
 from fsm_agent.faces.results import Audits, Exported, Finished, Line, Runs, Said
 from fsm_agent.faces.screen import Screen

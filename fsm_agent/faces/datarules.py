@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from fsm_agent.core.rows import Row
-from fsm_agent.core.rules import Table
+from fsm_agent.core.rules.rows import Row
+from fsm_agent.core.rules.table import Table
 from fsm_agent.faces.rulefiles import Checks, Compared, Trial
 from fsm_agent.faces.screen import Screen
 

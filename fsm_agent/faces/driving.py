@@ -7,11 +7,11 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, Final
 
-from fsm_agent.core.ending import report as report_of
+from fsm_agent.core.audit.replay import one
+from fsm_agent.core.engine.ending import report as report_of
 from fsm_agent.core.errors import OwnedError, ToolboxError, UsageError
 from fsm_agent.core.inputs import Resume
 from fsm_agent.core.machine import STATES, RunState
-from fsm_agent.core.replay import one
 from fsm_agent.faces import places
 from fsm_agent.faces.jobs import read_job
 from fsm_agent.faces.persons import Nobody, Progress, Respondent, Scripted, Terminal

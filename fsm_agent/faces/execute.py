@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Mapping
+from shlex import quote
 from typing import Any
 
 from fsm_agent.core import canon
@@ -27,7 +28,9 @@ def execute(row: Command, screen: Screen, given: Mapping[str, Any]) -> int:
         if not row.line:
             _show(row, screen, outcome.value)
     except KeyboardInterrupt:
-        hint = f"; go on with: {screen.command(f'fsm-agent resume {screen.run}')}" if screen.run else ""
+        hint = (
+            f"; go on with: {screen.command(f'fsm-agent resume {quote(screen.run)}')}" if screen.run else ""
+        )
         screen.complain(f"interrupted{hint}")
         return 130
     except BrokenPipeError:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fsm_agent.core.replay import events
-from fsm_agent.core.state import RUN
-from fsm_agent.core.why import Explained, Why
+from fsm_agent.core.audit.replay import events
+from fsm_agent.core.audit.why import Explained, Why
+from fsm_agent.core.engine.state import RUN
 from fsm_agent.faces import places
 from fsm_agent.faces.screen import Screen, safe, wrapped
 from fsm_agent.faces.spec import Outcome

@@ -6,9 +6,9 @@ from typing import Final
 
 import attrs
 
-from fsm_agent.core import planning
 from fsm_agent.core.errors import Fault, FsmAgentError, NotFoundError, RulesError
-from fsm_agent.core.rules import Table
+from fsm_agent.core.plans import planning
+from fsm_agent.core.rules.table import Table
 from fsm_agent.faces.jobs import plan_file, toolbox_of
 from fsm_agent.faces.screen import Screen
 from fsm_agent.faces.spec import Outcome

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from fsm_agent.core.machine import RUN_EDGES, STATES, TASK_EDGES, Edge
-from fsm_agent.core.plan import Plan, Step
+from fsm_agent.core.plans.plan import Plan, Step
 from fsm_agent.faces.layers import Node, draw, layered
 from fsm_agent.faces.screen import safe, short
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import attrs
 
-from fsm_agent.core.historian import history as history_of
-from fsm_agent.core.history import History, Replan, Strategy, together
-from fsm_agent.core.replay import events
+from fsm_agent.core.audit.historian import history as history_of
+from fsm_agent.core.audit.history import History, Replan, Strategy, together
+from fsm_agent.core.audit.replay import events
 from fsm_agent.faces import places
 from fsm_agent.faces.screen import Screen, duration, safe, short, wrapped
 from fsm_agent.faces.spec import Outcome

@@ -10,7 +10,7 @@ import attrs
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import ConfigError, Fault, NotFoundError, PlanError, UsageError
-from fsm_agent.core.rules import Table
+from fsm_agent.core.rules.table import Table
 from fsm_agent.runtime.configs import load_rules
 from fsm_agent.runtime.loading import load_toolbox
 from fsm_agent.runtime.plans import Plan

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core import planning
 from fsm_agent.core.errors import ConfigError, Fault
+from fsm_agent.core.plans import planning
 from fsm_agent.faces.screen import Screen, short
 from fsm_agent.faces.spec import Outcome
 from fsm_agent.runtime.llm import Made, ModelPlanner

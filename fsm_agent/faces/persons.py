@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from fsm_agent.core.engine.state import Question
 from fsm_agent.core.errors import FsmAgentError, RefusedError
 from fsm_agent.core.events import Event
-from fsm_agent.core.state import Question
 from fsm_agent.faces import asking
 from fsm_agent.faces.screen import Screen, safe
 from fsm_agent.runtime.controller import RunController

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from fsm_agent.core.audit.replay import replay
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Head
 from fsm_agent.core.inputs import Person
-from fsm_agent.core.replay import replay
-from fsm_agent.core.state import Run
 from fsm_agent.faces.screen import Screen
 from fsm_agent.runtime.heads import Heads
 from fsm_agent.runtime.owner import is_dead

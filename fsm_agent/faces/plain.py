@@ -6,17 +6,18 @@ on lines of their own and are never cut.
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from shlex import quote
 from typing import Any, Final
 
 from fsm_agent.core import canon
-from fsm_agent.core.audit import Audit
+from fsm_agent.core.audit.audit import Audit
+from fsm_agent.core.engine.state import Question
 from fsm_agent.core.events import Event, Head
-from fsm_agent.core.state import Question
 from fsm_agent.faces.results import Audits, Exported, Finished, Line, Runs, Said
 from fsm_agent.faces.screen import Screen, duration, safe, short, wrapped
 from fsm_agent.runtime.ports import SystemPorts
-from fsm_agent.runtime.status import Status, TaskStatus
 from fsm_agent.runtime.retention import Collected
+from fsm_agent.runtime.status import Status, TaskStatus
 from fsm_agent.runtime.telemetry import line_of
 from fsm_agent.stores.transfer import Imported
 
@@ -119,7 +120,7 @@ def said(value: Said, screen: Screen) -> Iterator[str]:
     """What a person's word did."""
     yield f"{safe(value.words)}; run {safe(value.status.run)} is {value.status.state}"
     if not value.driven and value.status.state not in ("done", "cancelled", "failed"):
-        yield f"nobody drives it now; go on with: {screen.command(f'fsm-agent resume {value.status.run}')}"
+        yield f"nobody drives it now; go on with: {screen.command(f'fsm-agent resume {quote(value.status.run)}')}"
 
 
 def runs(value: Runs, screen: Screen) -> Iterator[str]:
@@ -140,7 +141,6 @@ def runs(value: Runs, screen: Screen) -> Iterator[str]:
         )
 
 
-# ── logs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 def _collected(found: Sequence[Collected], screen: Screen) -> Iterator[str]:
     if not found:
         yield "no run is old enough; nothing was removed"
@@ -149,6 +149,7 @@ def _collected(found: Sequence[Collected], screen: Screen) -> Iterator[str]:
         yield from wrapped(f"{safe(one.run)}: ", words, screen.width)
 
 
+# ── logs ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def event(value: Line, screen: Screen) -> Iterator[str]:

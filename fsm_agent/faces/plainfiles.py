@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fsm_agent.core import canon
-from fsm_agent.core.plan import Step
+from fsm_agent.core.plans.plan import Step
 from fsm_agent.faces import graph
 from fsm_agent.faces.files import Checked, Simulated
 from fsm_agent.faces.screen import Screen, duration, safe, short, wrapped

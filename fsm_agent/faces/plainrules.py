@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fsm_agent.core.analysis import Report
-from fsm_agent.core.rows import Delay, Finding, Row
-from fsm_agent.core.rules import Table
-from fsm_agent.core.termination import Proof
+from fsm_agent.core.rules.analysis import Report
+from fsm_agent.core.rules.rows import Delay, Finding, Row
+from fsm_agent.core.rules.table import Table
+from fsm_agent.core.rules.termination import Proof
 from fsm_agent.faces.rulefiles import Checks, Compared, Trial
 from fsm_agent.faces.screen import Screen, duration, safe, short, wrapped
 

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core import strategy
-from fsm_agent.core.plan import Step
-from fsm_agent.core.strategy import Diff
+from fsm_agent.core.plans.plan import Step
+from fsm_agent.core.replanning import strategy
+from fsm_agent.core.replanning.strategy import Diff
 from fsm_agent.faces import graph
 from fsm_agent.faces.jobs import plan_file
 from fsm_agent.faces.screen import Screen, safe, wrapped

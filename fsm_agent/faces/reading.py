@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
+from fsm_agent.core.audit.replay import one
 from fsm_agent.core.errors import NotFoundError, StoreError, UsageError
 from fsm_agent.core.events import Head, Record
 from fsm_agent.core.machine import FINAL_RUN_STATES
-from fsm_agent.core.replay import one
 from fsm_agent.faces import places
 from fsm_agent.faces.results import Exported, Line
 from fsm_agent.faces.screen import Screen

@@ -5,8 +5,8 @@ from typing import Any
 
 import attrs
 
+from fsm_agent.core.audit.replay import one
 from fsm_agent.core.inputs import Replan
-from fsm_agent.core.replay import one
 from fsm_agent.faces import data as said_data
 from fsm_agent.faces import places
 from fsm_agent.faces import plain as said_plain

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from fsm_agent.core.audit import Audit
+from fsm_agent.core.audit.audit import Audit
 from fsm_agent.core.events import Event, Head, Record
 from fsm_agent.runtime.retention import Collected
 from fsm_agent.runtime.status import Status

@@ -9,13 +9,13 @@ from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core.analysis import Report
 from fsm_agent.core.errors import RulesError, UsageError
-from fsm_agent.core.places import domain_of
-from fsm_agent.core.rows import Row
-from fsm_agent.core.rulediff import Change, Region, changes, diff, to_mermaid
-from fsm_agent.core.rules import Table
-from fsm_agent.core.rulewords import listed, near, shown
+from fsm_agent.core.rules.analysis import Report
+from fsm_agent.core.rules.diff import Change, Region, changes, diff, to_mermaid
+from fsm_agent.core.rules.places import domain_of
+from fsm_agent.core.rules.rows import Row
+from fsm_agent.core.rules.table import Table
+from fsm_agent.core.rules.words import listed, near, shown
 from fsm_agent.core.signals import DOMAIN, HOME
 from fsm_agent.faces.drawings import Drawing
 from fsm_agent.faces.screen import Screen

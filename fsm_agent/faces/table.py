@@ -240,7 +240,7 @@ COMMANDS: Final = (
             ),
         ),
         f"{_H}explaining:why",
-        "fsm_agent.core.why:Why",
+        "fsm_agent.core.audit.why:Why",
         f"{_H}explaining:plain",
         f"{_H}explaining:data",
         about="Of a decision it shows the row and its line, the facts, the rows that nearly answered with the fact "
@@ -356,7 +356,7 @@ COMMANDS: Final = (
         "Show what a run, or all runs of the store, taught.",
         (arg("run", "id of a run; left out, all runs of the store", "RUN", kind="run", required=False),),
         f"{_H}histories:history",
-        "fsm_agent.core.history:History",
+        "fsm_agent.core.audit.history:History",
         f"{_H}histories:plain",
         f"{_H}histories:data",
         about="Errors and tools by frequency, replans by what made them necessary with what each cost and whether a "
@@ -494,7 +494,7 @@ COMMANDS: Final = (
         "Show a rule table, row by row.",
         (_TABLE, _PARAM),
         f"{_H}rulefiles:rules_show",
-        "fsm_agent.core.rules:Table",
+        "fsm_agent.core.rules.table:Table",
         f"{_H}plainrules:table",
         f"{_H}datarules:table",
     ),

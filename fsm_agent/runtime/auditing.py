@@ -9,8 +9,8 @@ from typing import Self
 
 import attrs
 
-from fsm_agent.core.audit import Audit, Finding
-from fsm_agent.core.audit import audit as audit_records
+from fsm_agent.core.audit.audit import Audit, Finding
+from fsm_agent.core.audit.audit import audit as audit_records
 from fsm_agent.core.errors import CorruptError, NotFoundError
 from fsm_agent.core.events import Head, Record, from_body
 from fsm_agent.runtime.signing import Checkpoint, Verifier

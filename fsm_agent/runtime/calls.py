@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import attrs
 
-from fsm_agent.core.classify import Classifier, describe
+from fsm_agent.core.classification.classify import Classifier, describe
 from fsm_agent.core.errors import RefusedError, ToolboxError
 from fsm_agent.core.inputs import (
     NO_USAGE,

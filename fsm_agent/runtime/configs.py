@@ -9,11 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from fsm_agent.core import rules
-from fsm_agent.core.analysis import Report, check
-from fsm_agent.core.classify import Classifier
+from fsm_agent.core.classification.classify import Classifier
 from fsm_agent.core.errors import ConfigError, NotFoundError, RulesError
-from fsm_agent.core.rules import Finding, Table
+from fsm_agent.core.rules import table as rules
+from fsm_agent.core.rules.analysis import Report, check
+from fsm_agent.core.rules.table import Finding, Table
 
 MAX_BYTES: Final = 1 << 19
 """Longest configuration file that is read, in bytes."""

@@ -13,8 +13,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from fsm_agent.core import canon, planning, replay
-from fsm_agent.core.ending import report as report_of
+from fsm_agent.core import canon
+from fsm_agent.core.audit import replay
+from fsm_agent.core.audit.why import Why
+from fsm_agent.core.engine.ending import report as report_of
+from fsm_agent.core.engine.state import Question, Run
 from fsm_agent.core.errors import (
     ConflictError,
     NotFoundError,
@@ -40,10 +43,9 @@ from fsm_agent.core.inputs import (
     RetryTask,
     SetInputs,
 )
-from fsm_agent.core.plan import Plan
-from fsm_agent.core.rules import Table
-from fsm_agent.core.state import Question, Run
-from fsm_agent.core.why import Why
+from fsm_agent.core.plans import planning
+from fsm_agent.core.plans.plan import Plan
+from fsm_agent.core.rules.table import Table
 from fsm_agent.runtime import configs
 from fsm_agent.runtime.calls import Calls
 from fsm_agent.runtime.delivery import deliver

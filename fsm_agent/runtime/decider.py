@@ -1,7 +1,7 @@
 """``Decider``: the decision layer for people who keep their own loop.
 
 Tell it what happened, and it says what to do next by the same table, counters and machines as a run
-(:mod:`fsm_agent.core.decider` says how), with a log that can be audited, replayed and explained like any other.
+(:mod:`fsm_agent.core.engine.decider` says how), with a log that can be audited, replayed and explained like any other.
 """
 
 import difflib
@@ -14,20 +14,22 @@ from typing import Any, Final, Self
 
 import attrs
 
-from fsm_agent.core import canon, planning, replay
-from fsm_agent.core import decider as core
-from fsm_agent.core.classify import Classifier
-from fsm_agent.core.decide import apply
+from fsm_agent.core import canon
+from fsm_agent.core.audit import replay
+from fsm_agent.core.audit.why import Explained, explain
+from fsm_agent.core.classification.classify import Classifier
+from fsm_agent.core.classification.fingerprint import fingerprint
+from fsm_agent.core.engine import decider as core
+from fsm_agent.core.engine.decide import apply
+from fsm_agent.core.engine.state import RUN, Run
 from fsm_agent.core.errors import RefusedError, UsageError
 from fsm_agent.core.events import Event, Head, genesis, seal, to_line
-from fsm_agent.core.fingerprint import fingerprint
 from fsm_agent.core.inputs import Create, Env, Outcome
 from fsm_agent.core.machine import TaskState
-from fsm_agent.core.rules import Table
+from fsm_agent.core.plans import planning
+from fsm_agent.core.rules.table import Table
 from fsm_agent.core.signals import HOME, Applied, Effect, Signal
-from fsm_agent.core.state import RUN, Run
 from fsm_agent.core.tools import ToolSpec
-from fsm_agent.core.why import Explained, explain
 from fsm_agent.runtime import configs
 from fsm_agent.runtime.endings import Judge, read_error
 from fsm_agent.runtime.engine import LEASE_US, Ports, needs_barrier

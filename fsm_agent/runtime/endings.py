@@ -11,10 +11,10 @@ from typing import Any, assert_never
 import attrs
 
 from fsm_agent.core import canon
-from fsm_agent.core.classify import Classified, Classifier, ErrorFacts, describe
+from fsm_agent.core.classification.classify import Classified, Classifier, ErrorFacts, describe
+from fsm_agent.core.classification.fingerprint import fingerprint
+from fsm_agent.core.classification.gently import MESSAGE_BYTES, clean
 from fsm_agent.core.errors import ValueRefusedError
-from fsm_agent.core.fingerprint import fingerprint
-from fsm_agent.core.gently import MESSAGE_BYTES, clean
 from fsm_agent.core.inputs import NO_USAGE, Outcome, Usage
 from fsm_agent.core.signals import Applied, Effect, Signal
 from fsm_agent.core.tools import ToolSpec

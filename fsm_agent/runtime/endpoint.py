@@ -14,9 +14,11 @@ from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core import canon, prompt, waits
+from fsm_agent.core import canon
+from fsm_agent.core.classification import waits
 from fsm_agent.core.errors import ConfigError
 from fsm_agent.core.inputs import NO_USAGE, Usage
+from fsm_agent.core.replanning import prompt
 from fsm_agent.runtime.planner import PlannerError
 
 MODES: Final = ("json_schema", "json_object", "text")

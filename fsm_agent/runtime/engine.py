@@ -8,8 +8,11 @@ this same class.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from fsm_agent.core import replay
-from fsm_agent.core.decide import advance, apply, commands, decide
+from fsm_agent.core.audit import replay
+from fsm_agent.core.classification.gently import clean
+from fsm_agent.core.engine.decide import advance, apply, commands, decide
+from fsm_agent.core.engine.state import Run
+from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import (
     ConflictError,
     CorruptError,
@@ -19,12 +22,9 @@ from fsm_agent.core.errors import (
     StoreDeadError,
 )
 from fsm_agent.core.events import Event, Head, genesis, seal
-from fsm_agent.core.gently import clean
 from fsm_agent.core.inputs import Command, Create, Env, Input, Probed, Progressed, Returned, TakeOver, Tick
 from fsm_agent.core.machine import FINAL_RUN_STATES
-from fsm_agent.core.state import Run
 from fsm_agent.core.tools import ToolSpec
-from fsm_agent.core.turn import Turn
 from fsm_agent.runtime.heads import NOWHERE, Heads
 from fsm_agent.stores.base import Lease, Store
 

@@ -2,9 +2,9 @@
 
 import attrs
 
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.inputs import Answer, Edit, Note, ReconcileAs, Replan, SetInputs
-from fsm_agent.core.state import Run
 from fsm_agent.runtime.letters import Word
 from fsm_agent.runtime.vault import Vault, secret_inputs
 

@@ -1,4 +1,4 @@
-"""A planner that asks a model, and first plans from one: prompts from :mod:`fsm_agent.core.prompt`, answers unbelieved.
+"""A planner that asks a model, and first plans from one: prompts from :mod:`fsm_agent.core.replanning.prompt`, answers unbelieved.
 
 Nothing that a model writes is acted on here. A proposal goes to the gate as text; a first plan is parsed and checked
 against the toolbox, and the model is told what was wrong with it and asked again, a few times.
@@ -10,10 +10,12 @@ from typing import Any, Final, Self
 
 import attrs
 
-from fsm_agent.core import briefing as briefings
-from fsm_agent.core import canon, plantext, prompt
+from fsm_agent.core import canon
 from fsm_agent.core.errors import ConfigError, Fault, PlanError, UsageError
 from fsm_agent.core.inputs import Usage
+from fsm_agent.core.plans import text as plantext
+from fsm_agent.core.replanning import briefing as briefings
+from fsm_agent.core.replanning import prompt
 from fsm_agent.runtime.endpoint import Endpoint
 from fsm_agent.runtime.planner import PlannerError, Proposal
 from fsm_agent.runtime.plans import Plan

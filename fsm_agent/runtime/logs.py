@@ -9,14 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from fsm_agent.core import replay as replays
-from fsm_agent.core import rules
-from fsm_agent.core import why as whys
-from fsm_agent.core.audit import Audit
+from fsm_agent.core.audit import replay as replays
+from fsm_agent.core.audit import why as whys
+from fsm_agent.core.audit.audit import Audit
+from fsm_agent.core.audit.why import Why
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
 from fsm_agent.core.events import Event, Head, Record, from_body
-from fsm_agent.core.state import Run
-from fsm_agent.core.why import Why
+from fsm_agent.core.rules import table as rules
 from fsm_agent.runtime.auditing import audit_log, audit_run
 from fsm_agent.runtime.configs import with_lines
 from fsm_agent.runtime.heads import Heads

@@ -69,7 +69,7 @@ class Planner(Protocol):
     """Proposes plans. One call answers one briefing; the engine counts it before it is made."""
 
     async def propose(self, briefing: Mapping[str, Any]) -> Proposal:
-        """Return a proposal for *briefing* (see :mod:`fsm_agent.core.briefing`).
+        """Return a proposal for *briefing* (see :mod:`fsm_agent.core.replanning.briefing`).
 
         Whatever it raises counts as an answer that never came; a :class:`PlannerError` says more about it.
         """

@@ -9,8 +9,9 @@ from typing import Any, Self
 
 import attrs
 
-from fsm_agent.core import plan, planning, plantext
 from fsm_agent.core.errors import Fault, NotFoundError, PlanError
+from fsm_agent.core.plans import plan, planning
+from fsm_agent.core.plans import text as plantext
 from fsm_agent.runtime.toolbox import Toolbox
 
 
@@ -18,7 +19,7 @@ from fsm_agent.runtime.toolbox import Toolbox
 class Plan(plan.Plan):
     """A plan that is sound in itself; a run checks it against its tools.
 
-    Its fields are those of :class:`fsm_agent.core.plan.Plan`.
+    Its fields are those of :class:`fsm_agent.core.plans.plan.Plan`.
     """
 
     @classmethod

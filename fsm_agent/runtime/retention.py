@@ -7,11 +7,11 @@ from typing import Any
 
 import attrs
 
-from fsm_agent.core import replay
+from fsm_agent.core.audit import replay
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import CorruptError, NotFoundError, OwnedError
 from fsm_agent.core.events import Head
 from fsm_agent.core.machine import RunState, TaskState
-from fsm_agent.core.state import Run
 from fsm_agent.runtime.engine import LEASE_US
 from fsm_agent.runtime.heads import Heads
 from fsm_agent.runtime.owner import is_dead, owner_name

@@ -5,11 +5,11 @@ from typing import Any
 
 import attrs
 
-from fsm_agent.core import budget
+from fsm_agent.core.audit.hints import next_commands
+from fsm_agent.core.engine import budget
+from fsm_agent.core.engine.state import Question, Run, Task
 from fsm_agent.core.events import Head
-from fsm_agent.core.hints import next_commands
 from fsm_agent.core.machine import FINAL_RUN_STATES, TaskState
-from fsm_agent.core.state import Question, Run, Task
 
 SCHEMA = "fsm-agent/status@1"
 

@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, quote_plus
 
-from fsm_agent.core import canon, refs
+from fsm_agent.core import canon
 from fsm_agent.core.errors import RefusedError
+from fsm_agent.core.language import refs
 from fsm_agent.core.tools import ToolSpec, is_secret
 
 MIN_SCRUB = 3

@@ -175,7 +175,9 @@ def _prepare(path: Path, db: apsw.Connection, *, read_only: bool) -> None:
     if db.readonly("main"):
         raise _unusable(path, "it may not be written", "open it with read_only, or give write permission")
     db.pragma("checkpoint_fullfsync", 1)
-    db.pragma("secure_delete", 1)  # what is removed, or moved by a split page, leaves no copy; costs nothing measurable
+    db.pragma(
+        "secure_delete", 1
+    )  # what is removed, or moved by a split page, leaves no copy; costs nothing measurable
     db.pragma("journal_size_limit", WAL_BYTES)
     if db.pragma("journal_mode") != "wal" and db.pragma("journal_mode", "wal") != "wal":
         raise _unusable(

@@ -9,7 +9,8 @@ from typing import Any
 
 import attrs
 
-from fsm_agent.core.door import approval_digest
+from fsm_agent.core.engine.door import approval_digest
+from fsm_agent.core.engine.state import RUN, Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import (
     Answer,
@@ -25,7 +26,6 @@ from fsm_agent.core.inputs import (
 )
 from fsm_agent.core.machine import STATES
 from fsm_agent.core.signals import Decision, Signal
-from fsm_agent.core.state import RUN, Run
 from fsm_agent.runtime.vault import Vault
 from fsm_agent.testing.document import Node
 from fsm_agent.testing.expect import same

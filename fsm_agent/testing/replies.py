@@ -8,7 +8,7 @@ import builtins
 
 import attrs
 
-from fsm_agent.core.classify import Declared, ErrorFacts
+from fsm_agent.core.classification.classify import Declared, ErrorFacts
 from fsm_agent.core.inputs import Outcome, Probe, Probed
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime import endings

@@ -10,15 +10,17 @@ from typing import Any
 
 import attrs
 
-from fsm_agent.core import planning, plantext, replay
-from fsm_agent.core.audit import audit
+from fsm_agent.core.audit import replay
+from fsm_agent.core.audit.audit import audit
+from fsm_agent.core.engine.state import RUN
 from fsm_agent.core.errors import PlanError
 from fsm_agent.core.events import TYPES, Event
 from fsm_agent.core.inputs import Create
 from fsm_agent.core.machine import RunState, TaskState
-from fsm_agent.core.plan import Plan
-from fsm_agent.core.rules import Table
-from fsm_agent.core.state import RUN
+from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import text as plantext
+from fsm_agent.core.plans.plan import Plan
+from fsm_agent.core.rules.table import Table
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.configs import load_classifier, load_rules
 from fsm_agent.runtime.endings import Judge
@@ -29,7 +31,7 @@ from fsm_agent.testing.expect import Observed, failures
 from fsm_agent.testing.scenario import Scenario
 from fsm_agent.testing.virtual import VirtualRun
 from fsm_agent.testing.volatile import VolatileStore
-from fsm_agent.testing.world import World
+from fsm_agent.testing.world import Done, World
 
 RUN_ID = "simulation"
 
@@ -51,6 +53,7 @@ class Result:
         results: Result by task, of those that are done.
         events: The whole log.
         refused: What people said and the engine refused, oldest first.
+        ledger: Every effect as the world has it, oldest first.
     """
 
     name: str
@@ -65,6 +68,7 @@ class Result:
     results: Mapping[str, Any] = attrs.field(factory=dict)
     events: tuple[Event, ...] = ()
     refused: tuple[str, ...] = ()
+    ledger: tuple[Done, ...] = ()
 
     def to_data(self) -> dict[str, Any]:
         """Return the JSON form that ``simulate --json`` lists."""
@@ -162,7 +166,7 @@ def _observe(scenario: Scenario, done: VirtualRun, world: World, store: Store) -
         gaps=(*done.gaps, *world.gaps),
         events=dict.fromkeys(TYPES, 0) | Counter(e.type for e in events),
     )
-    return _result(scenario, observed, events, tuple(done.refused))
+    return attrs.evolve(_result(scenario, observed, events, tuple(done.refused)), ledger=tuple(world.effects))
 
 
 def _nothing_ran(world: World, refused: tuple[str, ...]) -> Observed:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fsm_agent.core.classify import Classified, Classifier, ErrorFacts, describe
+from fsm_agent.core.classification.classify import Classified, Classifier, ErrorFacts, describe
 from tests.clients.fault_server import FaultServer
 
 TABLE = Path(__file__).parents[2] / "configs" / "classify.toml"

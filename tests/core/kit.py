@@ -11,9 +11,10 @@ from typing import Any
 import attrs
 import pytest
 
-from fsm_agent.core import planning, replay
-from fsm_agent.core.audit import Audit, audit
-from fsm_agent.core.decide import decide, state_digest
+from fsm_agent.core.audit import replay
+from fsm_agent.core.audit.audit import Audit, audit
+from fsm_agent.core.engine.decide import decide, state_digest
+from fsm_agent.core.engine.state import Question, Run, Task
 from fsm_agent.core.errors import FsmAgentError, RefusedError
 from fsm_agent.core.events import Event, Head, Record, genesis, seal
 from fsm_agent.core.inputs import (
@@ -41,8 +42,8 @@ from fsm_agent.core.inputs import (
     Usage,
 )
 from fsm_agent.core.machine import RunState, TaskState
+from fsm_agent.core.plans import planning
 from fsm_agent.core.signals import Applied, Effect, Signal
-from fsm_agent.core.state import Question, Run, Task
 from fsm_agent.core.tools import Parameter, ToolSpec
 from fsm_agent.runtime.configs import load_rules
 from fsm_agent.runtime.engine import Engine

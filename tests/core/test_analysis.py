@@ -7,16 +7,16 @@ import time
 
 import pytest
 
-from fsm_agent.core import rules
-from fsm_agent.core.analysis import KINDS, check
-from fsm_agent.core.boxes import Fuel, Space, TangledError, merge
 from fsm_agent.core.errors import RulesError
-from fsm_agent.core.laws import LAWS, violated
-from fsm_agent.core.places import places
-from fsm_agent.core.rulediff import changes, diff, to_mermaid
-from fsm_agent.core.rules import Counter, Spend
+from fsm_agent.core.rules import table as rules
+from fsm_agent.core.rules.analysis import KINDS, check
+from fsm_agent.core.rules.boxes import Fuel, Space, TangledError, merge
+from fsm_agent.core.rules.diff import changes, diff, to_mermaid
+from fsm_agent.core.rules.laws import LAWS, violated
+from fsm_agent.core.rules.places import places
+from fsm_agent.core.rules.table import Counter, Spend
+from fsm_agent.core.rules.termination import Circle, Proof, bound, prove
 from fsm_agent.core.signals import DOMAIN, Decision
-from fsm_agent.core.termination import Circle, Proof, bound, prove
 from fsm_agent.runtime import configs
 
 DEFAULT = configs.read_rules("default")
@@ -200,7 +200,9 @@ def test_there_are_enough_mutants_of_every_kind():
 
 
 @pytest.mark.parametrize(
-    "mutant", [m for m in MUTANTS if m[0] in {"gap", "overlap", "law", "overspend", "monotone"}], ids=lambda m: m[0]
+    "mutant",
+    [m for m in MUTANTS if m[0] in {"gap", "overlap", "law", "overspend", "monotone"}],
+    ids=lambda m: m[0],
 )
 def test_a_witness_shows_the_fault_when_the_table_is_asked(mutant):
     doc = document()

@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm_agent.core import breaker
-from fsm_agent.core.breaker import CLOSED, Breaker
+from fsm_agent.core.engine import breaker
+from fsm_agent.core.engine.breaker import CLOSED, Breaker
 from fsm_agent.core.machine import TaskState
 from tests.core.kit import SECOND, lab, tool
 

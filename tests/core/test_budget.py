@@ -2,7 +2,7 @@
 
 import pytest
 
-from fsm_agent.core import budget
+from fsm_agent.core.engine import budget
 from fsm_agent.core.inputs import Progressed, Usage
 from tests.core.kit import lab, refused
 

@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_agent.core import bodies, canon, gently, resends
-from fsm_agent.core.classify import Classifier, Declared, ErrorFacts, describe
-from fsm_agent.core.classrows import GRPC_NAMES, SIGNALS
-from fsm_agent.core.errorfacts import MAX_ERRORS
+from fsm_agent.core import canon
+from fsm_agent.core.classification import bodies, gently, resends
+from fsm_agent.core.classification.classify import Classifier, Declared, ErrorFacts, describe
+from fsm_agent.core.classification.facts import MAX_ERRORS
+from fsm_agent.core.classification.gently import clean
+from fsm_agent.core.classification.rows import GRPC_NAMES, SIGNALS
+from fsm_agent.core.classification.waits import MAX_WAIT_S, http_date, retry_after
 from fsm_agent.core.errors import ConfigError
-from fsm_agent.core.gently import clean
 from fsm_agent.core.signals import OUTCOME_SIGNALS, Applied, Signal
-from fsm_agent.core.waits import MAX_WAIT_S, http_date, retry_after
 from fsm_agent.runtime.context import ToolError
 
 TEXT = (Path(__file__).parents[2] / "configs" / "classify.toml").read_text(encoding="utf-8")
@@ -742,7 +743,9 @@ def test_what_is_read_can_be_stored(text, times):
         codes=st.lists(st.sampled_from(["not_found", "x", ""]), max_size=2).map(tuple),
         retry_after_s=st.none() | st.floats(),
         declared=st.none()
-        | st.builds(Declared, code=st.none() | st.text(max_size=5).map(clean), applied=st.none() | st.text(max_size=3)),
+        | st.builds(
+            Declared, code=st.none() | st.text(max_size=5).map(clean), applied=st.none() | st.text(max_size=3)
+        ),
         resent=st.sampled_from([True, False, None]),
     )
 )
@@ -988,7 +991,7 @@ def test_no_row_says_no_for_what_a_server_error_or_a_message_is():
 SEED = """
 import sys
 sys.modules.update(dict.fromkeys(["httpx", "requests", "aiohttp", "openai", "anthropic", "grpc", "botocore", "urllib3"]))
-import fsm_agent.core.classify
+import fsm_agent.core.classification.classify
 """
 
 

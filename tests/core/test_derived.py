@@ -2,7 +2,7 @@
 
 import pytest
 
-from fsm_agent.core.audit import audit
+from fsm_agent.core.audit.audit import audit
 from fsm_agent.core.inputs import Progressed, Usage
 from fsm_agent.core.machine import TaskState
 from tests.core.kit import error, lab, reseal, tool

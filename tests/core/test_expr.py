@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
-from fsm_agent.core import expr, expr_eval, expr_parse, expr_tree
 from fsm_agent.core.errors import ExpressionError
-from fsm_agent.core.expr import Verdict, lower
+from fsm_agent.core.language import evaluate as expr_eval
+from fsm_agent.core.language import expr
+from fsm_agent.core.language import parse as expr_parse
+from fsm_agent.core.language import tree as expr_tree
+from fsm_agent.core.language.expr import Verdict, lower
 
 FLIGHTS = [
     {"price": 900, "depart_hour": 8, "tags": ["direct"]},

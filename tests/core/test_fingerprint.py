@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_agent.core.fingerprint import MAX_CHARS, VERSION, fingerprint, mask
+from fsm_agent.core.classification.fingerprint import MAX_CHARS, VERSION, fingerprint, mask
 
 HERE = Path(__file__).parent / "fingerprints"
 CORPUS = [json.loads(line) for line in (HERE / "corpus.jsonl").read_text(encoding="utf-8").splitlines()]

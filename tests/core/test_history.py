@@ -5,9 +5,9 @@ from pathlib import Path
 import attrs
 import pytest
 
+from fsm_agent.core.audit.historian import history
+from fsm_agent.core.audit.history import together
 from fsm_agent.core.events import Event
-from fsm_agent.core.historian import history
-from fsm_agent.core.history import together
 from fsm_agent.testing.scenario import load, parse
 from fsm_agent.testing.simulate import simulate
 from tests.audits import clean

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from fsm_agent.core.laws import LAWS, violated
+from fsm_agent.core.rules.laws import LAWS, violated
 from fsm_agent.core.signals import DOMAIN, HOME, LEGAL_DECISIONS, Decision, Signal
 
 FACTS = {name: values[0] for name, values in DOMAIN.items()}

@@ -7,9 +7,11 @@ import pathlib
 
 import pytest
 
-from fsm_agent.core import canon, planning, plantext
+from fsm_agent.core import canon
 from fsm_agent.core.errors import Fault, PlanError
-from fsm_agent.core.plan import Budgets, Dependency, Estimate, OnFailure
+from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import text as plantext
+from fsm_agent.core.plans.plan import Budgets, Dependency, Estimate, OnFailure
 from fsm_agent.core.signals import Decision, Effect
 from fsm_agent.core.tools import Parameter, ToolSpec
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm_agent.core import plantext
 from fsm_agent.core.errors import Fault, PlanError
+from fsm_agent.core.plans import text as plantext
 
 PLAN = {
     "goal": "报销 [上周] // 打车 # 1",

@@ -6,8 +6,8 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_agent.core import prompt
-from fsm_agent.core.briefing import tool
+from fsm_agent.core.replanning import prompt
+from fsm_agent.core.replanning.briefing import tool
 from fsm_agent.core.signals import Effect
 from fsm_agent.core.tools import Parameter, ToolSpec
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fsm_agent.core import refs
 from fsm_agent.core.errors import ExpressionError, UnresolvedReferenceError
+from fsm_agent.core.language import refs
 
 SCOPE = {
     "$s1": {"v": 7, "a": [{"b": "deep"}], "nothing": None, "date": "2026-11-12", "$s2": "dollar key"},

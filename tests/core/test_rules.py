@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_agent.core import rules
 from fsm_agent.core.errors import RulesError
-from fsm_agent.core.rules import Delay, delay_us
+from fsm_agent.core.rules import table as rules
+from fsm_agent.core.rules.table import Delay, delay_us
 from fsm_agent.core.signals import DOMAIN, HOME, Decision
 from fsm_agent.runtime import configs
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_agent.core import stall
-from fsm_agent.core.stall import MAX_TRAILS, Trail
+from fsm_agent.core.engine import stall
+from fsm_agent.core.engine.stall import MAX_TRAILS, Trail
 from tests.core.kit import SAME, WRITE, error, lab, tool, value
 
 N = 3

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fsm_agent.core.rulediff import diff
+from fsm_agent.core.rules.diff import diff
 from fsm_agent.core.signals import HOME, Decision
 from fsm_agent.runtime import configs
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm_agent.core import hints
+from fsm_agent.core.audit import hints
+from fsm_agent.core.audit.why import explain, lines_of, why, words_of
 from fsm_agent.core.errors import NotFoundError
-from fsm_agent.core.why import explain, lines_of, why, words_of
 from fsm_agent.runtime.configs import read_rules
 from tests.core.kit import error, lab, tool
 

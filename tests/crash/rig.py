@@ -7,8 +7,7 @@ the same each time, so the n-th operation is the same operation in every repetit
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from fsm_agent.core import planning
-from fsm_agent.core.audit import audit
+from fsm_agent.core.audit.audit import audit
 from fsm_agent.core.errors import StoreError
 from fsm_agent.core.inputs import (
     Approve,
@@ -22,6 +21,7 @@ from fsm_agent.core.inputs import (
     StopCall,
     Tick,
 )
+from fsm_agent.core.plans import planning
 from fsm_agent.core.signals import Applied, Effect, Signal
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.configs import load_rules

@@ -8,7 +8,7 @@ import random
 import shutil
 from collections import Counter
 
-from fsm_agent.core.audit import audit
+from fsm_agent.core.audit.audit import audit
 from fsm_agent.core.errors import CorruptError
 from fsm_agent.core.events import from_body, genesis
 from fsm_agent.stores import files, sqlite_link

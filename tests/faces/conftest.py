@@ -11,7 +11,7 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
-from fsm_agent.core.audit import audit
+from fsm_agent.core.audit.audit import audit
 from fsm_agent.faces.cli import build
 from fsm_agent.stores import open_store
 

@@ -1,6 +1,7 @@
 """``run``, ``resume``, ``wait``: what they drive, what they say, and their exit codes."""
 
 import json
+import shlex
 import signal
 
 import pytest
@@ -268,6 +269,13 @@ def test_commands_to_type_next_name_the_store_that_was_named(cli):
     shown = cli("run", "desk", "--store", "my runs.db", "--run-id", "r1")
     line = next(line for line in shown.out.splitlines() if "fsm-agent cancel" in line)
     assert line.strip() == "fsm-agent cancel r1 --store 'my runs.db'"
+
+
+def test_commands_to_type_next_can_be_typed_whatever_the_ids_are(cli):
+    (cli.path / "plan.json").write_text('{"steps": [{"id": "T1", "description": "what is the price?"}]}')
+    next_ones = cli.json("run", "plan.json", "--run-id", "Ann's run; ls")[1]["next"]
+    assert shlex.split(next_ones[0]) == ["fsm-agent", "answer", "Ann's run; ls", "T1", "JSON"]
+    assert cli(*shlex.split(next_ones[-1])[1:]).code == 0
 
 
 def test_the_head_is_kept_beside_the_store(cli, waiting):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_agent.core import planning
 from fsm_agent.core.machine import RUN_TABLE, STATES, TASK_TABLE
+from fsm_agent.core.plans import planning
 from fsm_agent.faces import graph
 
 TABLES = {"task": TASK_TABLE, "run": RUN_TABLE}

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from fsm_agent.core.rulediff import to_mermaid
+from fsm_agent.core.rules.diff import to_mermaid
 from fsm_agent.core.signals import DOMAIN, HOME
 from fsm_agent.runtime.configs import load_rules, rule_names
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
+from fsm_agent.core.engine.state import Question
 from fsm_agent.core.inputs import Answer, Approve, Edit, Reject
-from fsm_agent.core.state import Question
 from fsm_agent.faces.asking import understand
 
 

@@ -9,13 +9,13 @@ import random
 
 import pytest
 
-from fsm_agent.core import rules
-from fsm_agent.core.analysis import check
-from fsm_agent.core.laws import violated
-from fsm_agent.core.rulediff import diff
-from fsm_agent.core.rules import TIERS
+from fsm_agent.core.rules import table as rules
+from fsm_agent.core.rules.analysis import check
+from fsm_agent.core.rules.diff import diff
+from fsm_agent.core.rules.laws import violated
+from fsm_agent.core.rules.table import TIERS
+from fsm_agent.core.rules.termination import Circle, bound, prove
 from fsm_agent.core.signals import DOMAIN, HOME, Decision
-from fsm_agent.core.termination import Circle, bound, prove
 
 # Small domains, so that every combination can be tried. Facts that no counter stands for keep the engine's values.
 INPUTS = {

@@ -3,9 +3,9 @@
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
-from fsm_agent.core.decider import outcome_of
+from fsm_agent.core.classification.fingerprint import fingerprint
+from fsm_agent.core.engine.decider import outcome_of
 from fsm_agent.core.errors import FsmAgentError
-from fsm_agent.core.fingerprint import fingerprint
 from fsm_agent.core.machine import TaskState
 from fsm_agent.core.signals import Applied, Effect, Signal
 from fsm_agent.runtime.configs import load_rules
@@ -67,7 +67,7 @@ class Pair:
 
     def log(self):
         """The decider's events."""
-        from fsm_agent.core import replay
+        from fsm_agent.core.audit import replay
 
         return list(replay.events("d", self.store.read("d"), self.store.blob))
 

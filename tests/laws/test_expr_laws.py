@@ -6,8 +6,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_agent.core import expr, refs
 from fsm_agent.core.errors import ExpressionError, UnresolvedReferenceError
+from fsm_agent.core.language import expr, refs
 
 UNKNOWN = object()
 

@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm_agent.core import planning, plantext
 from fsm_agent.core.errors import PlanError
-from fsm_agent.core.plan import Plan, Step
+from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import text as plantext
+from fsm_agent.core.plans.plan import Plan, Step
 from fsm_agent.runtime.plans import Plan as PublicPlan
 
 few = settings(max_examples=50)

@@ -235,7 +235,7 @@ def test_a_failure_that_proves_there_was_no_effect_finds_the_task_failed(signal,
 
 
 def replay_events(d: Decider):
-    from fsm_agent.core import replay as replays
+    from fsm_agent.core.audit import replay as replays
 
     return list(replays.events("d", d._store.read("d"), d._store.blob))
 

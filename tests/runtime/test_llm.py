@@ -6,8 +6,8 @@ import json
 import pytest
 
 from fsm_agent import ConfigError, Plan, PlanError, Toolbox, ToolError, UsageError, replay
-from fsm_agent.core import prompt
 from fsm_agent.core.errors import ValueRefusedError
+from fsm_agent.core.replanning import prompt
 from fsm_agent.runtime import llm
 from fsm_agent.runtime.endpoint import Endpoint
 from fsm_agent.runtime.llm import InfeasibleError, ModelPlanner

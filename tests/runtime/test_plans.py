@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from fsm_agent.core import plantext
 from fsm_agent.core.errors import NotFoundError, PlanError
-from fsm_agent.core.plan import Plan as CorePlan
+from fsm_agent.core.plans import text as plantext
+from fsm_agent.core.plans.plan import Plan as CorePlan
 from fsm_agent.runtime.plans import Plan
 
 DOCUMENT = {

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_agent.core import canon, refs
+from fsm_agent.core import canon
 from fsm_agent.core.errors import RefusedError, ValueRefusedError
+from fsm_agent.core.language import refs
 from fsm_agent.core.signals import Effect
 from fsm_agent.core.tools import Parameter, ToolSpec, argument_faults, is_secret
 from fsm_agent.runtime.vault import Vault, secret_inputs

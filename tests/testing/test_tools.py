@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from fsm_agent import Plan, RunController, audit
-from fsm_agent.core.classify import describe
+from fsm_agent.core.classification.classify import describe
 from fsm_agent.core.errors import UsageError
 from fsm_agent.runtime.configs import load_classifier
 from fsm_agent.runtime.context import ToolError

@@ -1,0 +1,1 @@
+"""Reading a log: fold it, check it, explain it."""

@@ -1,0 +1,71 @@
+"""Reading a log back: verify the chain, put large values in, fold.
+
+Pure: the same records give the same run, in any process.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+
+from fsm_agent.core.engine.fold import apply
+from fsm_agent.core.engine.state import Run
+from fsm_agent.core.errors import CorruptError
+from fsm_agent.core.events import Event, Head, Record, chain, from_body, genesis, hydrate
+
+Blobs = Callable[[str], bytes]
+
+
+def verified(run: str, records: Iterable[Record]) -> Iterator[Record]:
+    """Yield *records* whose chain holds, from seq 1 on.
+
+    Raises:
+        CorruptError: At the first record whose seq or hash does not follow; names the seq.
+    """
+    head = genesis(run)
+    for record in records:
+        if record.seq != head.seq + 1:
+            raise CorruptError(
+                f"log of {run}: event {record.seq} follows event {head.seq}; every seq follows the one before",
+                seq=head.seq + 1,
+            )
+        if chain(head.hash, record.body) != record.hash:
+            raise CorruptError(
+                f"log of {run}: event {record.seq} does not have the hash of its contents; it or one before was changed",
+                seq=record.seq,
+            )
+        head = Head(record.seq, record.hash)
+        yield record
+
+
+def events(run: str, records: Iterable[Record], blob: Blobs) -> Iterator[Event]:
+    """Yield the events of *records*, verified, large values put back.
+
+    Args:
+        run: The run's id.
+        records: From seq 1 on.
+        blob: Returns a large value's canonical bytes by digest.
+    """
+    for record in verified(run, records):
+        event = from_body(record.body)
+        if event.seq != record.seq:
+            raise CorruptError(
+                f"log of {run}: the body of event {record.seq} says seq {event.seq}", seq=record.seq
+            )
+        yield hydrate(event, blob)
+
+
+def one(record: Record, blob: Blobs) -> Event:
+    """Return one record's event, large values put back; the chain is not verified."""
+    return hydrate(from_body(record.body), blob)
+
+
+def replay(run: str, records: Iterable[Record], blob: Blobs, *, until: int | None = None) -> Run:
+    """Return the state of *run* after its records, or after seq *until*.
+
+    Raises:
+        CorruptError: The log is not what was written.
+    """
+    state = Run(run)
+    for event in events(run, records, blob):
+        if until is not None and event.seq > until:
+            break
+        apply(state, event)
+    return state

@@ -1,0 +1,344 @@
+"""Why: for every decision the row that made it, the rows that nearly did, and what would have changed it.
+
+Nothing is stored for this: the log is folded up to the decision, so the facts are those that the table saw, and the
+alternatives are found by asking the table again with one fact otherwise.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from fsm_agent.core.audit import hints
+from fsm_agent.core.engine.fold import apply
+from fsm_agent.core.engine.policy import facts_of
+from fsm_agent.core.engine.state import RUN, Run, Task
+from fsm_agent.core.errors import NotFoundError
+from fsm_agent.core.events import Event
+from fsm_agent.core.rules import diff as rulediff
+from fsm_agent.core.rules.rows import Row
+from fsm_agent.core.rules.table import Table
+from fsm_agent.core.signals import Signal
+
+MAX_CHAIN: Final = 12
+"""Longest causal chain that is shown, in events."""
+
+
+@attrs.frozen(kw_only=True)
+class Near:
+    """A row that could have answered there and did not.
+
+    Attributes:
+        row: Its id.
+        where: Table and line.
+        decide: What it decides.
+        missed: Its conditions that did not hold, each with the fact; empty for a row of a lower tier that fits.
+    """
+
+    row: str
+    where: str
+    decide: str
+    missed: tuple[str, ...]
+
+
+@attrs.frozen(kw_only=True)
+class Otherwise:
+    """One fact that alone would have led to another decision.
+
+    Attributes:
+        fact: Its name.
+        was: Its value.
+        values: What it would have to be, in words, such as ``>= 1``.
+        decide: The decision then.
+        row: The row that makes it.
+    """
+
+    fact: str
+    was: str | int
+    values: str
+    decide: str
+    row: str
+
+
+@attrs.frozen(kw_only=True)
+class Explained:
+    """A decision, explained.
+
+    Attributes:
+        seq: Of the decision.
+        at: When, UTC epoch in microseconds.
+        task: Whose state fired; None for the run.
+        state: That state.
+        signal: What fired.
+        decide: What was decided.
+        rule: Id of the row; of a row that the plan has for its step, ``plan:STEP.on_failure.SIGNAL``.
+        where: Table and line of the row, such as ``default:41``; the plan for its own row.
+        why: The row's words.
+        reason: As logged: the row's words with the case's own.
+        facts: The facts that rows look at there, with their values then.
+        near: Rows that nearly answered, the nearest first.
+        otherwise: Single facts that would have changed the decision.
+    """
+
+    seq: int
+    at: int
+    task: str | None
+    state: str
+    signal: str
+    decide: str
+    rule: str
+    where: str
+    why: str
+    reason: str
+    facts: Mapping[str, str | int]
+    near: tuple[Near, ...]
+    otherwise: tuple[Otherwise, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return attrs.asdict(self)
+
+    def __str__(self) -> str:
+        """For people, in lines."""
+        return "\n".join(lines_of(self))
+
+
+@attrs.frozen(kw_only=True)
+class Link:
+    """An event of a causal chain: its number, and what it says."""
+
+    seq: int
+    words: str
+
+
+@attrs.frozen(kw_only=True)
+class Why:
+    """Why a task, the run, or an event is what it is.
+
+    Attributes:
+        run: The run.
+        subject: A task's id, ``run``, or ``event N``.
+        state: Of the task or the run at the end of the log; for an event, its type.
+        reason: In words, as the log has it; may be empty.
+        waits: What it waits for; empty for nothing.
+        commands: What moves it on, ready to be typed.
+        decision: The last decision about it, or the one that the event is or follows from; None if there is none.
+        chain: What led to the last move, or to the event, oldest first.
+    """
+
+    run: str
+    subject: str
+    state: str
+    reason: str
+    waits: str
+    commands: tuple[str, ...]
+    decision: Explained | None
+    chain: tuple[Link, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented JSON form, schema ``fsm-agent/why@1``."""
+        return {"schema": "fsm-agent/why@1", **attrs.asdict(self)}
+
+
+def explain(run: str, events: Iterable[Event], seq: int, *, table: Table | None = None) -> Explained:
+    """Return why the decision at *seq* was made.
+
+    Args:
+        run: The run's id.
+        events: Its log from the beginning, at least up to *seq*.
+        seq: Number of a ``decided`` event.
+        table: The run's table with the lines of its rows, where they are known; else rows are named without.
+
+    Raises:
+        NotFoundError: No decision has this number.
+    """
+    state = Run(run)
+    for event in events:
+        if event.seq == seq and event.type == "decided":
+            return _explain(state, event, table)
+        apply(state, event)
+    raise NotFoundError(f"event {seq} of run {run}: it is no decision; name the number of a decided event")
+
+
+def why(run: str, events: Iterable[Event], subject: str | int | None, *, table: Table | None = None) -> Why:
+    """Return why a task, the run, or an event is what it is.
+
+    Args:
+        run: The run's id.
+        events: Its whole log.
+        subject: A task's id, an event's number (also as text), or None for the run.
+        table: As for :func:`explain`.
+
+    Raises:
+        NotFoundError: The run has no such task or event.
+    """
+    log = list(events)
+    if isinstance(subject, str) and subject.isdecimal() and not any(e.task == subject for e in log):
+        subject = int(subject)
+    if isinstance(subject, int):
+        return _of_event(run, log, subject, table)
+    about = None if subject in (None, RUN) else subject
+    last = _last_decision(log, about)
+    decision, state = _folded(run, log, last, table)
+    task = _task(state, about) if about is not None else None
+    moves = [e for e in log if e.type in ("task_moved", "run_moved") and e.task == about]
+    wait = hints.of_task(state, task) if task is not None else hints.of_run(state)
+    return Why(
+        run=run,
+        subject=about or RUN,
+        state=task.state.value if task is not None else state.state.value,
+        reason=_reason(task) if task is not None else str(moves[-1].data["reason"]) if moves else "",
+        waits=wait.words,
+        commands=wait.commands if task is not None else hints.next_commands(state),
+        decision=decision,
+        chain=_chain(log, moves[-1]) if moves else (),
+    )
+
+
+def _task(state: Run, name: str) -> Task:
+    task = state.tasks.get(name)
+    if task is None:
+        known = ", ".join(list(state.tasks)[:8])
+        raise NotFoundError(f"task {name}: run {state.id} has no such task; it has {known}")
+    return task
+
+
+def _reason(task: Task) -> str:
+    return task.reason
+
+
+def _last_decision(log: Sequence[Event], task: str | None) -> int:
+    return next((e.seq for e in reversed(log) if e.type == "decided" and e.task == task), 0)
+
+
+def _folded(run: str, log: Sequence[Event], seq: int, table: Table | None) -> tuple[Explained | None, Run]:
+    """Return the decision at *seq*, explained, if there is one, and the state after the whole log."""
+    state, decision = Run(run), None
+    for event in log:
+        if event.seq == seq:
+            decision = _explain(state, event, table)
+        apply(state, event)
+    return decision, state
+
+
+def _of_event(run: str, log: Sequence[Event], seq: int, table: Table | None) -> Why:
+    event = next((e for e in log if e.seq == seq), None)
+    if event is None:
+        raise NotFoundError(f"event {seq}: the log of run {run} has events 1 to {len(log)}")
+    by_seq = {e.seq: e for e in log}
+    at: Event | None = event
+    while at is not None and at.type != "decided":
+        at = by_seq.get(at.cause) if at.cause is not None else None
+    decision, _ = _folded(run, log, at.seq if at is not None else 0, table)
+    return Why(
+        run=run,
+        subject=f"event {seq}",
+        state=event.type,
+        reason=str(event.data.get("reason", "")),
+        waits="",
+        commands=(),
+        decision=decision,
+        chain=_chain(log, event),
+    )
+
+
+# ── a decision ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _explain(run: Run, event: Event, table: Table | None) -> Explained:
+    data = event.data
+    rules = table if table is not None else run.rules
+    task = run.tasks[event.task] if event.task is not None else None
+    place = ("task" if task is not None else "run", str(data["state"]), str(data["signal"]))
+    facts = facts_of(run, task, Signal(data["signal"]))
+    row = next((r for r in rules.place(*place) if r.id == data["rule"]), None)
+    looked_at = dict.fromkeys(c.fact for r in rules.place(*place) for c in r.when)
+    return Explained(
+        seq=event.seq,
+        at=event.at,
+        task=event.task,
+        state=place[1],
+        signal=place[2],
+        decide=str(data["decide"]),
+        rule=str(data["rule"]),
+        where=row.where if row is not None else f"plan {run.plan_version}",
+        why=row.why if row is not None else str(data["reason"]),
+        reason=str(data["reason"]),
+        facts={name: facts[name] for name in looked_at},
+        near=tuple(_near(rules, place, facts, row)),
+        otherwise=tuple(
+            Otherwise(
+                fact=c.fact, was=facts[c.fact], values=c.values, decide=c.row.decide.value, row=c.row.id
+            )
+            for c in rulediff.changes(rules, *place, facts)
+        )
+        if row is not None
+        else (),
+    )
+
+
+def _near(
+    rules: Table, place: tuple[str, str, str], facts: Mapping[str, str | int], row: Row | None
+) -> list[Near]:
+    """Return the rows that missed by a fact, then those that fit and stand in a lower tier than the one that answered."""
+    missed = rules.near(*place, facts)
+    found = [Near(row=r.id, where=r.where, decide=r.decide.value, missed=failed) for r, failed in missed]
+    known = {r.id for r, _ in missed} | ({row.id} if row is not None else set())
+    return found + [
+        Near(row=r.id, where=r.where, decide=r.decide.value, missed=())
+        for r in rules.place(*place)
+        if r.id not in known
+    ]
+
+
+def lines_of(decision: Explained) -> list[str]:
+    """Return a decision for people: one thing per line."""
+    who = decision.task if decision.task is not None else RUN
+    lines = [
+        f"event {decision.seq}: {who} is {decision.state}, {decision.signal} → {decision.decide}",
+        f"  row {decision.rule} ({decision.where})",
+        f"  because {decision.reason}",
+    ]
+    if decision.facts:
+        lines.append("  facts: " + ", ".join(f"{name} {value}" for name, value in decision.facts.items()))
+    for near in decision.near:
+        missed = "; ".join(near.missed) or "it fits, and stands in a lower tier"
+        lines.append(f"  not {near.row} ({near.where}), which decides {near.decide}: {missed}")
+    for other in decision.otherwise:
+        lines.append(
+            f"  if {other.fact} were {other.values} (it was {other.was}): {other.decide} ({other.row})"
+        )
+    return lines
+
+
+# ── causes ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _chain(log: Sequence[Event], event: Event) -> tuple[Link, ...]:
+    """Return what led to *event*, oldest first; of a long chain the end."""
+    by_seq = {e.seq: e for e in log}
+    chain: list[Link] = []
+    at: Event | None = event
+    while at is not None and len(chain) < MAX_CHAIN:
+        chain.append(Link(seq=at.seq, words=words_of(at)))
+        at = by_seq.get(at.cause) if at.cause is not None and at.cause < at.seq else None
+    return tuple(reversed(chain))
+
+
+def words_of(event: Event) -> str:
+    """Return what an event says, in a line."""
+    data = event.data
+    who = event.task if event.task is not None else RUN
+    by = f" by {event.actor['kind']} {event.actor.get('id', '')}".rstrip() if event.actor is not None else ""
+    match event.type:
+        case "task_moved" | "run_moved":
+            reason = f": {data['reason']}" if data.get("reason") else ""
+            return f"{who} {data['source']} → {data['dest']} ({data['trigger']}){by}{reason}"
+        case "decided":
+            return f"{who}: {data['signal']} → {data['decide']} (row {data['rule']})"
+        case _:
+            said = next(
+                (str(data[k]) for k in ("say", "reason", "why", "text", "message", "verdict") if data.get(k)),
+                "",
+            )
+            return f"{event.type.replace('_', ' ')} of {who}{by}" + (f": {said}" if said else "")

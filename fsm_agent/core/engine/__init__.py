@@ -1,0 +1,1 @@
+"""The run as a function: state, fold, door, facts, decisions, endings."""

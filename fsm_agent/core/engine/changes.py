@@ -1,0 +1,109 @@
+"""What rested on something that changed runs again, and nothing else.
+
+A changed input reaches the tasks whose resolved arguments or condition really differ; so does a result that came
+out differently the second time, and one that came out equal reaches nobody. Reads run
+again. A write that is done is never repeated: whether it may stand is a question to a person.
+"""
+
+from collections.abc import Iterable
+
+from fsm_agent.core.engine.door import approval_digest, resolve, scope_of
+from fsm_agent.core.engine.policy import ask, may_retry
+from fsm_agent.core.engine.state import Run, Task
+from fsm_agent.core.engine.turn import Turn
+from fsm_agent.core.errors import UnresolvedReferenceError
+from fsm_agent.core.machine import TaskState
+from fsm_agent.core.replanning import gate
+
+
+def inputs_changed(turn: Turn) -> None:
+    """Let every task look again at the inputs it rests on."""
+    tasks = turn.run.tasks.values()
+    uses = [t for t in tasks if t.state is TaskState.AWAITING or _rests_on(t, "$inputs")]
+    _look_again(turn, uses, "an input that it rests on changed")
+
+
+def result_changed(turn: Turn, task: Task) -> None:
+    """Let those that use the result of *task*, which has come in once more, look whether it makes a difference."""
+    run = turn.run
+    uses = [run.tasks[name] for name, _ in run.children[task.id]]
+    _look_again(turn, uses, f"the result of {task.id}, which it rests on, is another one now")
+
+
+def _rests_on(task: Task, root: str) -> bool:
+    step = task.step
+    if any(ref.root == root for ref in step.args.refs):
+        return True
+    conditions = [c.check for c in step.preconditions]
+    return any(
+        root in check.roots for check in (*conditions, *([step.when] if step.when is not None else []))
+    )
+
+
+def _look_again(turn: Turn, tasks: Iterable[Task], why: str) -> None:
+    for task in tasks:
+        if task.state is TaskState.DONE:
+            _done(turn, task, why)
+        elif task.state is TaskState.AWAITING:
+            _awaiting(turn, task, why)
+        elif task.state is TaskState.FAILED:
+            _failed(turn, task, why)
+        elif task.state is TaskState.CANCELLED:
+            _cancelled(turn, task, why)
+
+
+def drifted(run: Run, task: Task) -> bool:
+    """Whether the task would be called with other arguments than it was."""
+    if not task.args_digest:
+        return False
+    now = gate.call_digest(run, task.step)
+    return now is not None and now != task.args_digest
+
+
+def _done(turn: Turn, task: Task, why: str) -> None:
+    """Run a read again; ask about anything that had an effect."""
+    run = turn.run
+    if _condition_is_false(run, task) or drifted(run, task):
+        if task.effect == "read":
+            turn.move(task, "invalidate", {"reason": why})
+        elif task.id not in run.questions:
+            words = f"{task.id} ({task.tool}) is done, and {why}; it is not repeated. Its result: {task.result!r:.200}"
+            ask(turn, task, ("keep", "abort"), words)
+
+
+def _awaiting(turn: Turn, task: Task, why: str) -> None:
+    """Void a request whose arguments are no longer what the plan resolves to; the door asks again."""
+    run = turn.run
+    question, spec = run.questions.get(task.id), run.spec_of(task)
+    if question is None or question.kind != "approval":
+        return
+    try:
+        now = approval_digest(run, task, spec, resolve(run, task, spec.name)) if spec is not None else ""
+    except UnresolvedReferenceError:
+        now = ""
+    if now != (question.base_digest or question.digest):
+        turn.move(task, "invalidate", {"reason": why})
+
+
+def _condition_is_false(run: Run, task: Task) -> bool:
+    when = task.step.when
+    return when is not None and when.evaluate(scope_of(run, when.roots)).value is False
+
+
+def _failed(turn: Turn, task: Task, why: str) -> None:
+    if may_retry(task) and drifted(turn.run, task):
+        turn.move(task, "retry", {"delay_ms": 1, "series": True, "reason": why})
+
+
+def _cancelled(turn: Turn, task: Task, why: str) -> None:
+    """Bring back what a condition had cancelled and would no longer, and then what hung on it."""
+    run = turn.run
+    when = task.step.when
+    holds = when is None or when.evaluate(scope_of(run, when.roots)).value is True
+    if task.reason_code != "condition" or not holds or task.dead_deps:
+        return
+    turn.move(task, "invalidate", {"reason": why})
+    for name, _ in run.children[task.id]:
+        child = run.tasks[name]
+        if child.state is TaskState.CANCELLED and child.step.when is None:
+            _cancelled(turn, child, f"{task.id}, which it depends on, is back")

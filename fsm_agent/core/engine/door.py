@@ -1,0 +1,428 @@
+"""The one door into running: every attempt of every task passes it, whatever led there.
+
+Ready tasks come in plan order. Here, and only here, conditions, references, preconditions, the approval, the
+budget and the law against repeating a write are checked, each time anew.
+"""
+
+from collections.abc import Iterable, Mapping
+from heapq import heappush
+from typing import Any
+
+from fsm_agent.core import canon
+from fsm_agent.core.classification.fingerprint import fingerprint
+from fsm_agent.core.engine import breaker, budget, derived
+from fsm_agent.core.engine.policy import fire
+from fsm_agent.core.engine.state import BENIGN, Run, Task
+from fsm_agent.core.engine.turn import Turn
+from fsm_agent.core.errors import UnresolvedReferenceError
+from fsm_agent.core.inputs import NO_USAGE, Usage
+from fsm_agent.core.machine import WRITES, RunState, TaskState
+from fsm_agent.core.signals import Signal
+from fsm_agent.core.tools import ToolSpec, argument_faults
+
+
+def schedule(turn: Turn) -> list[tuple[int, str]]:
+    """Let everything that may move through the door, as far as slots and budgets go.
+
+    Returns:
+        What is ready but fits no budget, as (order, id).
+    """
+    run = turn.run
+    held: list[tuple[int, str]] = []
+    if run.state is not RunState.RUNNING or run.wish != "none" or run.barred:
+        return held  # after a wish, or with a question about the whole run open, nobody passes
+    cancel_doomed(turn)
+    heap = run.ready_heap
+    while heap and run.wish == "none" and not run.barred:
+        order, name = heap[0]
+        task = run.tasks[name]
+        if task.order != order or not task.ready or task.not_before > turn.now:
+            run.take(heap)  # stale, or the back-off timer brings it back
+            continue
+        if len(run.running) + run.probing >= turn.env.slots:
+            break
+        run.take(heap)
+        if not enter(turn, task):
+            held.append((order, name))
+        cancel_doomed(turn)
+    for entry in held:
+        heappush(heap, entry)
+    return held
+
+
+def cancel_doomed(turn: Turn) -> None:
+    """Cancel every task whose dependency is gone for good, and what hangs on it."""
+    run = turn.run
+    while run.doomed:
+        task = run.tasks[run.take(run.doomed)[1]]
+        if not task.doomed:
+            continue
+        gone = [
+            run.tasks[d.id]
+            for d in task.step.depends_on
+            if run.tasks[d.id].state is TaskState.CANCELLED and not d.optional
+        ]
+        root = next((t for t in gone if t.reason_code not in BENIGN), gone[0])
+        origin = run.tasks[root.origin or root.id]
+        via = "" if origin is root else f" because of {origin.id}"
+        turn.cause = max(t.moved for t in gone)
+        turn.move(
+            task,
+            "cancel",
+            {
+                "reason": f"{root.id}, which it depends on, was cancelled{via}: {origin.reason}",
+                "code": root.reason_code,
+                "origin": origin.id,
+            },
+        )
+
+
+def scope_of(run: Run, roots: Iterable[str], taken: Mapping[str, Task] | None = None) -> dict[str, Any]:
+    """Return values for *roots* (``$s1``, ``$inputs``); a root without a value is left out.
+
+    Args:
+        run: The state.
+        roots: Of references.
+        taken: Done tasks by the ids of steps that are to take over their results.
+    """
+    scope: dict[str, Any] = {}
+    aliases = run.plan.aliases if run.plan is not None else {}
+    for root in roots:
+        if root == "$inputs":
+            scope[root] = run.inputs
+        elif root[0] == "$":
+            name = root[1:]
+            task = (taken or {}).get(name) or run.tasks.get(aliases.get(name, name))
+            if task is not None and task.state is TaskState.DONE:
+                scope[root] = task.result
+    return scope
+
+
+def enter(turn: Turn, task: Task) -> bool:
+    """Bring a ready task to the next state that it may have: running, cancelled, failed, or waiting for a person.
+
+    Returns:
+        False if it stays pending because no budget is left for it now.
+    """
+    run, step = turn.run, task.step
+    if step.when is not None:
+        verdict = step.when.evaluate(scope_of(run, step.when.roots))
+        if verdict.value is None:
+            refuse(
+                turn,
+                task,
+                Signal.UNRESOLVED_REFERENCE,
+                f"its condition `{step.when.text}` is unknown: {verdict.why}",
+            )
+            return True
+        if not verdict.value:
+            turn.move(
+                task, "cancel", {"reason": f"its condition `{step.when.text}` is false", "code": "condition"}
+            )
+            return True
+    name = run.tool_of(step)
+    spec = run.tools.get(name) if name is not None else None
+    try:
+        planned = resolve(run, task, name)
+    except UnresolvedReferenceError as error:
+        refuse(turn, task, Signal.UNRESOLVED_REFERENCE, str(error))
+        return True
+    args = planned if spec is None else edited(run, task, spec, planned)
+    tolerated = _tolerated(turn, task, args) if step.preconditions else ()
+    if tolerated is None:
+        return True
+    if name is None:
+        _note_tolerated(turn, task, tolerated)
+        ask_person(turn, task)
+        return True
+    if spec is None:
+        known = ", ".join(sorted(run.tools)) or "none"
+        refuse(turn, task, Signal.UNDECLARED_TOOL, f"the tool {name!r} is not in the toolbox; there: {known}")
+        return True
+    return _call(turn, task, spec, args, planned, tolerated)
+
+
+def resolve(
+    run: Run, task: Task, tool: str | None, *, taken: Mapping[str, Task] | None = None
+) -> dict[str, Any]:
+    """Return the task's arguments with every reference resolved.
+
+    Args:
+        run: The state.
+        task: The task.
+        tool: What runs it.
+        taken: As for :func:`scope_of`.
+
+    Raises:
+        UnresolvedReferenceError: A reference has no value.
+    """
+    step = task.step
+    template = step.args
+    args: dict[str, Any] = template.resolve(scope_of(run, [r.root for r in template.refs], taken))
+    if step.tool is None and tool is not None:
+        return _default_arguments(run, task, run.tools.get(tool), args, taken or {})
+    return args
+
+
+def edited(run: Run, task: Task, spec: ToolSpec, planned: dict[str, Any]) -> dict[str, Any]:
+    """Return what a person made of exactly these arguments, or *planned* itself if nobody changed them."""
+    by = task.armed or run.questions.get(task.id)
+    if by is None or by.base_digest is None or by.base_digest != approval_digest(run, task, spec, planned):
+        return planned
+    return dict(by.args or {})
+
+
+def present_digest(run: Run, task: Task) -> str:
+    """Return the digest of the present arguments of *task*; empty if they have no value now.
+
+    Of a call that is out, unknown or over they are the call's own; else those that the next start would have.
+    """
+    if task.state not in (TaskState.PENDING, TaskState.AWAITING, TaskState.FAILED):
+        return task.args_digest
+    name = run.tool_of(task.step)
+    spec = run.tools.get(name) if name is not None else None
+    try:
+        planned = resolve(run, task, name)
+    except UnresolvedReferenceError:
+        return ""
+    return args_digest(spec, edited(run, task, spec, planned)) if spec is not None else ""
+
+
+def args_digest(spec: ToolSpec, args: Mapping[str, Any]) -> str:
+    """Return the digest of a call's tool and arguments: its strategy, and what its key is made of."""
+    return canon.value_digest("args", [spec.name, args])
+
+
+def _default_arguments(
+    run: Run, task: Task, spec: ToolSpec | None, args: dict[str, Any], taken: Mapping[str, Task]
+) -> dict[str, Any]:
+    """Add what the default tool asks for by name: the step's id, description and its dependencies' results."""
+    tasks = {d.id: taken.get(d.id) or run.tasks.get(d.id) for d in task.step.depends_on}
+    offered = {
+        "id": task.id,
+        "description": task.step.description,
+        "results": {
+            name: found.result
+            for name, found in tasks.items()
+            if found is not None and found.state is TaskState.DONE
+        },
+    }
+    wanted = {p.name for p in spec.parameters} if spec is not None else set()
+    return {k: v for k, v in offered.items() if k in wanted} | args
+
+
+def _tolerated(turn: Turn, task: Task, args: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """Return what the preconditions find and the plan tolerates; None if the task was refused."""
+    run = turn.run
+    noted: list[str] = []
+    for condition in task.step.preconditions:
+        scope = scope_of(run, condition.check.roots)
+        scope["args"] = args
+        verdict = condition.check.evaluate(scope)
+        if verdict.value is True:
+            continue
+        found = "is false" if verdict.value is False else f"is unknown: {verdict.why}"
+        words = f"{condition.say + ': ' if condition.say else ''}the precondition `{condition.check.text}` {found}"
+        if condition.severity == "warn":
+            noted.append(words)
+            continue
+        broken = verdict.value is False
+        refuse(turn, task, Signal.PRECONDITION_VIOLATED if broken else Signal.UNRESOLVED_REFERENCE, words)
+        return None
+    return tuple(noted)
+
+
+def _note_tolerated(turn: Turn, task: Task, tolerated: Iterable[str]) -> None:
+    """Note what is tolerated, once the task really moves: one that a budget holds back is looked at ever again."""
+    for words in tolerated:
+        turn.emit("note_added", {"text": f"tolerated: {words}"}, task.id)
+
+
+def refuse(turn: Turn, task: Task, signal: Signal, why: str) -> None:
+    """Say that *task* cannot start, and let the table decide."""
+    mark = fingerprint(
+        tool=task.step.tool or "", signal=signal.value, code=None, class_name=None, message=why
+    )
+    turn.cause = turn.cause or task.moved or None
+    task_error = {"message": why, "fingerprint": mark}
+    turn.move(task, "refuse", {"reason": why, "signal": signal.value, "error": task_error})
+    fire_failed(turn, task, signal, because=why)
+
+
+def fire_failed(
+    turn: Turn, task: Task, signal: Signal, *, because: str, retry_after_us: int | None = None
+) -> None:
+    """Fire the table for a failed task, as what follows from its failures so far (:mod:`fsm_agent.core.engine.derived`)."""
+    signal, instead = derived.failure(turn.run, task, signal)
+    if instead:
+        because = f"{instead}: {because}"
+    fire(turn, task, signal, because=because, retry_after_us=retry_after_us)
+
+
+def ask_person(turn: Turn, task: Task) -> None:
+    """A step that no tool runs is a question to a person."""
+    run, step = turn.run, task.step
+    turn.move(task, "hold", {"kind": "answer"})
+    data: dict[str, Any] = {
+        "kind": "answer",
+        "args_digest": canon.value_digest("question", [run.id, task.id, run.seq]),
+        "answers": ["result"],
+        "say": step.description or f"what is the result of {task.id}?",
+    }
+    if step.confirm_within_us is not None:
+        data["expires_at"] = turn.now + step.confirm_within_us
+    turn.emit("approval_requested", data, task.id)
+
+
+def approval_digest(run: Run, task: Task, spec: ToolSpec, args: Mapping[str, Any]) -> str:
+    """Return what an approval binds: run, task, tool, arguments, effect class."""
+    return canon.value_digest("approval", [run.id, task.id, spec.name, args, spec.effect.value])
+
+
+def needs_approval(task: Task, spec: ToolSpec) -> bool:
+    """Whether a call of *task* needs a person's yes to its arguments."""
+    return task.step.requires_confirmation or spec.confirm or spec.effect == "irreversible"
+
+
+def effect_before(run: Run, task: Task, spec: ToolSpec, key: str) -> str:
+    """Return why a write may not be sent because its effect was or may have been there, or an empty string."""
+    if spec.effect not in WRITES:
+        return ""
+    if run.keys.get(key, "no") != "no":
+        return "an effect under this key was or may have been applied already"
+    if task.applied != "no":
+        return "an earlier call of this step, with other arguments, took effect"
+    return ""
+
+
+def _call(
+    turn: Turn,
+    task: Task,
+    spec: ToolSpec,
+    args: dict[str, Any],
+    planned: dict[str, Any],
+    tolerated: Iterable[str],
+) -> bool:
+    run, step = turn.run, task.step
+    faults = argument_faults(spec, args)
+    if faults:
+        refuse(turn, task, Signal.BAD_REQUEST, "; ".join(faults))
+        return True
+    digest = args_digest(spec, args)
+    key = run.key_of(task, digest)
+    why = effect_before(run, task, spec, key)
+    if why:
+        refuse(turn, task, Signal.PRECONDITION_VIOLATED, why)
+        return True
+    blocked = breaker.refusal(run.breaker_of(spec.name), spec.name, turn.now) if run.breakers else ""
+    if blocked:
+        refuse(turn, task, Signal.BLOCKED_DEPENDENCY, blocked)
+        return True
+    approval: int | None = None
+    if needs_approval(task, spec):
+        wanted_yes = approval_digest(run, task, spec, args)
+        armed = task.armed
+        if armed is None or armed.digest != wanted_yes or _past(armed.expires_at, turn.now):
+            _note_tolerated(turn, task, tolerated)
+            base = (approval_digest(run, task, spec, planned), planned) if args is not planned else None
+            ask_approval(turn, task, spec, args, wanted_yes, edited_from=base)
+            return True
+        approval = armed.seq
+    wanted = budget.estimate(run, step, spec.name)
+    if budget.limited(run) and budget.missing(run, wanted):
+        return False
+    _note_tolerated(turn, task, tolerated)
+    timeout = spec.timeout_us if step.timeout_us is None else step.timeout_us
+    start(
+        turn,
+        task,
+        spec,
+        args,
+        (digest, key),
+        deadline_at=turn.now + timeout,
+        approval=approval,
+        wanted=wanted,
+    )
+    return True
+
+
+def start(
+    turn: Turn,
+    task: Task,
+    spec: ToolSpec,
+    args: Mapping[str, Any],
+    known_as: tuple[str, str],
+    *,
+    deadline_at: int,
+    approval: int | None = None,
+    wanted: Usage = NO_USAGE,
+) -> None:
+    """Record the intent of a call that has passed the door.
+
+    Args:
+        turn: The turn.
+        task: A pending task.
+        spec: The tool.
+        args: Its arguments.
+        known_as: Digest of tool and arguments, and the idempotency key.
+        deadline_at: Until when its answer is waited for.
+        approval: Seq of the approval that it consumes.
+        wanted: What is reserved for it.
+    """
+    digest, key = known_as
+    data: dict[str, Any] = {
+        "attempt": task.attempt + 1,
+        "tool": spec.name,
+        "args": args,
+        "args_digest": digest,
+        "effect": spec.effect.value,
+        "key": key,
+        "deadline_at": deadline_at,
+    }
+    if approval is not None:
+        data["approval"] = approval
+    if wanted.tokens or wanted.cost_micros:
+        data["reserve"] = {"tokens": wanted.tokens, "cost_micros": wanted.cost_micros}
+    turn.move(task, "start", data, effect=spec.effect.value)
+
+
+def _past(at: int | None, now: int) -> bool:
+    return at is not None and now > at
+
+
+def ask_approval(
+    turn: Turn,
+    task: Task,
+    spec: ToolSpec,
+    args: Mapping[str, Any],
+    digest: str,
+    *,
+    edited_from: tuple[str, Mapping[str, Any]] | None = None,
+    within_us: int | None = None,
+) -> None:
+    """Ask a person for a yes to exactly these arguments; *within_us* goes before the step's own time."""
+    step = task.step
+    armed = task.armed
+    data: dict[str, Any] = {
+        "kind": "approval",
+        "tool": spec.name,
+        "effect": spec.effect.value,
+        "args_digest": digest,
+        "args": dict(args),
+        "answers": ["approve", "reject", "edit"],
+        "say": step.description or f"may {spec.name} be called?",
+        "approvers": step.approvers,
+    }
+    if edited_from is not None:
+        data["base_digest"], data["base_args"] = edited_from[0], dict(edited_from[1])
+    if armed is not None:
+        data["changed"] = sorted(
+            k for k in {*args, *armed.args} if args.get(k, ...) != armed.args.get(k, ...)
+        ) or ["the earlier approval has expired"]
+    own = spec.confirm_within_us if step.confirm_within_us is None else step.confirm_within_us
+    within = own if within_us is None else within_us
+    if within is not None:
+        data["expires_at"] = turn.now + within
+    if task.state is TaskState.PENDING:
+        turn.move(task, "hold", {"kind": "approval"})
+    turn.emit("approval_requested", data, task.id)

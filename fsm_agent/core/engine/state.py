@@ -1,0 +1,581 @@
+"""The state of a run is the fold of its events, and this is its shape.
+
+Only :mod:`fsm_agent.core.engine.fold` writes these objects. What stands here besides facts are indexes over them (who is
+ready, which timer is next), kept so that the cost of an event does not grow with the number of tasks. Heaps hold
+stale entries, which are recognised when they are taken out.
+"""
+
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from typing import Any, Final
+
+import attrs
+
+from fsm_agent.core import canon
+from fsm_agent.core.engine.breaker import CLOSED, Breaker
+from fsm_agent.core.engine.stall import Trail
+from fsm_agent.core.inputs import NO_USAGE, Usage
+from fsm_agent.core.machine import RunState, TaskState
+from fsm_agent.core.plans.plan import Plan, Step
+from fsm_agent.core.rules.table import Table
+from fsm_agent.core.tools import ToolSpec
+
+RUN: Final = "run"
+"""The name under which questions about the run as a whole are asked; no step may have it."""
+
+BENIGN: Final = frozenset({"condition", "optional", "superseded"})
+"""Reasons to cancel a task after which the run may still be done."""
+
+
+@attrs.frozen(kw_only=True)
+class Question:
+    """Something only a person can answer; one at a time per task.
+
+    Attributes:
+        task: The task, or ``run``.
+        kind: ``approval`` (may this call be made), ``answer`` (a step's result) or ``decide`` (after an
+            escalation).
+        digest: What an approval must state; binds run, task, tool, arguments and effect class.
+        args: The arguments shown, or None.
+        answers: The legal answers.
+        say: What is asked, in words.
+        seq: Of the ``approval_requested`` event.
+        expires_at: UTC epoch in microseconds, or None.
+        approvers: How many different people must approve.
+        approved_by: Who did so far.
+        base_digest: Digest of the arguments as the plan resolves them, when they were edited.
+        base_args: Those arguments, kept to say what changed.
+    """
+
+    task: str
+    kind: str
+    digest: str
+    args: Mapping[str, Any] | None = None
+    answers: tuple[str, ...] = ()
+    say: str = ""
+    seq: int
+    expires_at: int | None = None
+    approvers: int = 1
+    approved_by: tuple[str, ...] = ()
+    base_digest: str | None = None
+    base_args: Mapping[str, Any] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Armed:
+    """A given approval, consumed by the next start.
+
+    Attributes:
+        seq: Of the ``approval_answered`` event that completed it.
+        digest: What was approved.
+        args: The approved arguments.
+        base_digest: As in :class:`Question`.
+        expires_at: After this it is void.
+    """
+
+    seq: int
+    digest: str
+    args: Mapping[str, Any]
+    base_digest: str | None = None
+    expires_at: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Replanning:
+    """A replan that was decided and has not ended.
+
+    Attributes:
+        seq: Of the ``replan_requested`` event.
+        task: The step that made it necessary; None for a reason of the whole run.
+        scope: ``local`` or ``global``.
+        signal: What made it necessary.
+        why: The same in words.
+        not_before: When it may go on, UTC epoch in microseconds.
+        refusals: Why proposals were refused so far, oldest first.
+    """
+
+    seq: int
+    task: str | None
+    scope: str
+    signal: str
+    why: str
+    not_before: int
+    refusals: tuple[str, ...] = ()
+
+
+@attrs.define(eq=False)
+class Trouble:
+    """What a task remembers of its failures; most tasks never get one.
+
+    ``spent`` counts by counter name in the present attempt series or strategy, ``seen`` by signal; ``streak`` is how
+    often ``fingerprint`` came in a row, ``stall`` how many reports brought nothing, on the present strategy (tool and
+    arguments). ``past`` holds the arguments' digest
+    of earlier attempts; ``late`` a value that an earlier attempt with the present arguments returned while a later
+    one runs: (seq, value); ``landed`` says that a late reply proved an effect, whatever later attempts say of theirs.
+    """
+
+    spent: dict[str, int] = attrs.field(factory=dict)
+    seen: dict[str, int] = attrs.field(factory=dict)
+    fingerprint: str = ""
+    streak: int = 0
+    stall: int = 0
+    signal: str = ""
+    error: Mapping[str, Any] | None = None
+    probes: int = 0
+    past: dict[int, str] = attrs.field(factory=dict)
+    late: tuple[int, Any] | None = None
+    landed: bool = False
+
+    def clone(self) -> "Trouble":
+        """Return an independent copy."""
+        return Trouble(
+            dict(self.spent),
+            dict(self.seen),
+            self.fingerprint,
+            self.streak,
+            self.stall,
+            self.signal,
+            self.error,
+            self.probes,
+            dict(self.past),
+            self.late,
+            self.landed,
+        )
+
+
+@attrs.define(eq=False)
+class Task:
+    """One step's execution.
+
+    Attributes:
+        id: The step's id.
+        order: Its place in plan order; ready tasks start in this order.
+        step: The intent.
+        open_deps: Dependencies that are neither done nor cancelled.
+        done_deps: Dependencies that are done.
+        dead_deps: Dependencies that were cancelled and are not optional.
+        state: The machine's state.
+        attempt: Number of starts so far.
+        tool: The tool of the last start.
+        effect: Its effect class.
+        args: Arguments of the last start.
+        args_digest: Their digest, tool included.
+        key: Idempotency key of the last start.
+        applied: What is proved about the effect under this key: ``no``, ``maybe``, ``yes``.
+        deadline_at: Of the running call, or of the last one.
+        not_before: Earliest next start (back-off), 0 for at once.
+        probe_at: When the next probe is due, 0 for none.
+        probing: A probe is out.
+        result: Of a done task.
+        result_digest: Digest of the result's canonical bytes.
+        reason: Why it was cancelled, failed or refused, in words for people.
+        reason_code: Root reason of a cancellation.
+        origin: The task whose cancellation took this one along; empty if it was cancelled for itself.
+        armed: The approval that the next start consumes.
+        trouble: Failures, if there were any.
+        reserved: What the running call has reserved.
+        used: What the present attempt has reported to have used, before it ends.
+        moved: Seq of the last event that moved it.
+        started: Seq of its last start.
+        was: Digest of the result that it had before it was invalidated.
+    """
+
+    id: str
+    order: int
+    step: Step
+    open_deps: int = 0
+    done_deps: int = 0
+    dead_deps: int = 0
+    state: TaskState = TaskState.PENDING
+    attempt: int = 0
+    tool: str | None = None
+    effect: str = "read"
+    args: Mapping[str, Any] | None = None
+    args_digest: str = ""
+    key: str = ""
+    applied: str = "no"
+    deadline_at: int = 0
+    not_before: int = 0
+    probe_at: int = 0
+    probing: bool = False
+    result: Any = None
+    result_digest: str = ""
+    reason: str = ""
+    reason_code: str = ""
+    origin: str = ""
+    armed: Armed | None = None
+    trouble: Trouble | None = None
+    reserved: Usage | None = None
+    used: Usage = NO_USAGE
+    moved: int = 0
+    started: int = 0
+    was: str = ""
+
+    @property
+    def ready(self) -> bool:
+        """Whether its dependencies let it start."""
+        if self.state is not TaskState.PENDING:
+            return False
+        join = self.step.join
+        if join == "all":
+            return not self.open_deps and not self.dead_deps
+        if not self.open_deps:
+            return self.done_deps > 0 or not self.dead_deps
+        return self.done_deps > 0 and join == "first"
+
+    @property
+    def doomed(self) -> bool:
+        """Whether a cancelled dependency leaves it nothing to wait for."""
+        if self.state is not TaskState.PENDING or not self.dead_deps:
+            return False
+        return self.step.join == "all" or not (self.open_deps or self.done_deps)
+
+    def clone(self) -> "Task":
+        """Return an independent copy."""
+        copy = Task(self.id, self.order, self.step)
+        for name in _TASK_FIELDS:
+            setattr(copy, name, getattr(self, name))
+        copy.trouble = self.trouble.clone() if self.trouble else None
+        return copy
+
+
+_TASK_FIELDS: Final = tuple(a.name for a in attrs.fields(Task))[3:]
+
+
+@attrs.define(eq=False)
+class Account:
+    """What a run has used, and what its running calls have reserved. Money in millionths of the unit.
+
+    ``by_tool`` holds (calls ended, tokens, cost) per tool, for estimates.
+    """
+
+    tool_calls: int = 0
+    planner_calls: int = 0
+    tokens: int = 0
+    cost_micros: int = 0
+    reserved_tokens: int = 0
+    reserved_cost_micros: int = 0
+    active_us: int = 0
+    band: str = "ok"
+    by_tool: dict[str, tuple[int, int, int]] = attrs.field(factory=dict)
+
+    def clone(self) -> "Account":
+        """Return an independent copy."""
+        copy = attrs.evolve(self)
+        copy.by_tool = dict(self.by_tool)
+        return copy
+
+
+class Journal:
+    """What a tentative turn has touched, so that it can be undone: see :meth:`Run.rollback`."""
+
+    def __init__(self, run: "Run") -> None:
+        """Remember the scalars of *run*."""
+        self.tasks: dict[str, Task] = {}
+        self.puts: list[tuple[dict[Any, Any], Any, Any]] = []
+        self.orders: dict[int, tuple[dict[Any, Any], tuple[Any, ...]]] = {}
+        self.taken: list[tuple[list[Any], Any]] = []
+        self.scalars = {name: getattr(run, name) for name in _SCALARS}
+        self.account = run.account.clone()
+        self.counts = dict(run.counts)
+
+
+_ABSENT: Final = object()
+
+
+@attrs.define(eq=False)
+class Run:
+    """A whole run.
+
+    Attributes:
+        id: The run's id.
+        state: The machine's state.
+        seq: Of the last event.
+        at: Its time.
+        plan: The plan in force; None before ``plan_adopted``.
+        plan_version: From 1.
+        table: The rule table.
+        tools: What the toolbox declared, by name.
+        default_tool: Runs steps that name no tool; None: a person answers them.
+        inputs: The effective inputs.
+        changed_at: Seq of the last change of an input.
+        tasks: By id, in plan order.
+        children: Task id → ids of the tasks that depend on it, with whether they do so optionally.
+        counts: How many tasks are in each state.
+        questions: Open questions by task id (or ``run``).
+        wish: ``none``, ``pause``, ``abort`` or ``cancel``.
+        wish_by: Seq of the ``run_asked`` event in force.
+        acknowledged: Tasks whose unknown effect a person accepted.
+        paused: A pause has fired and waits for an explicit resume.
+        keys: Idempotency key → what is proved about the effect, for writes.
+        spent: Run-scope counters by name.
+        seen: How often each signal of the run as a whole fired.
+        breakers: Circuit breakers by tool, of those that are not closed without a failure.
+        trails: What reads that failed answered, by the digest of tool and arguments.
+        inefficient: Tools that were found to cost far more than estimated.
+        replan_scope: Scope of the replan that was asked for and not answered with a plan: ``local``, ``global``, ``none``.
+        replans_in_a_row: Adopted plans since a step was last newly done.
+        replans: Replans that were decided and have not ended, by task id (or ``run``).
+        replanned_at: When a plan was last adopted over another, 0 for never.
+        strategies: Signatures of the strategies that failed or were refused.
+        asked: Seq of the ``planner_asked`` event that waits for its answer, 0 for none.
+        asked_for: Whose replan that is about: a key of ``replans``.
+        constraint_values: Effective ``value`` of each constraint.
+        broken: Keys of the constraints found broken and not yet answered.
+        budgets: Limits set by a person, over the plan's.
+        account: What was used.
+        epoch: Of the present owner.
+        closed: ``run_closed`` has been written and the run was not reopened.
+        metered: Tokens or money are limited, so that calls are measured.
+        running: Ids of the tasks whose call is out, oldest first.
+        probing: How many probes are out.
+        todo_tokens: Declared estimates of the tasks that are neither done nor cancelled, summed.
+        todo_cost_micros: The same in money.
+        ready_heap: (order, id) of tasks that may be ready.
+        doomed: (order, id) of tasks that may have lost a dependency for good.
+        timers: (due, kind, task, token) of timers that may still be meant.
+    """
+
+    id: str
+    state: RunState = RunState.PENDING
+    seq: int = 0
+    at: int = 0
+    plan: Plan | None = None
+    plan_version: int = 0
+    table: Table | None = None
+    tools: dict[str, ToolSpec] = attrs.field(factory=dict)
+    default_tool: str | None = None
+    has_planner: bool = False
+    inputs: dict[str, Any] = attrs.field(factory=dict)
+    changed_at: int = 0
+    tasks: dict[str, Task] = attrs.field(factory=dict)
+    children: dict[str, list[tuple[str, bool]]] = attrs.field(factory=dict)
+    counts: dict[str, int] = attrs.field(factory=lambda: dict.fromkeys(TaskState, 0))
+    questions: dict[str, Question] = attrs.field(factory=dict)
+    wish: str = "none"
+    wish_by: int = 0
+    acknowledged: frozenset[str] = frozenset()
+    paused: bool = False
+    keys: dict[str, str] = attrs.field(factory=dict)
+    spent: dict[str, int] = attrs.field(factory=dict)
+    seen: dict[str, int] = attrs.field(factory=dict)
+    breakers: dict[str, Breaker] = attrs.field(factory=dict)
+    trails: dict[str, Trail] = attrs.field(factory=dict)
+    inefficient: dict[str, None] = attrs.field(factory=dict)
+    replans_in_a_row: int = 0
+    replans: dict[str, Replanning] = attrs.field(factory=dict)
+    replan_scope: str = "none"
+    replanned_at: int = 0
+    strategies: frozenset[str] = frozenset()
+    asked: int = 0
+    asked_for: str = ""
+    constraint_values: dict[str, Any] = attrs.field(factory=dict)
+    broken: frozenset[str] = frozenset()
+    budgets: dict[str, Any] = attrs.field(factory=dict)
+    account: Account = attrs.field(factory=Account)
+    epoch: int = 0
+    closed: bool = False
+    metered: bool = False
+    running: dict[str, None] = attrs.field(factory=dict)
+    probing: int = 0
+    todo_tokens: int = 0
+    todo_cost_micros: int = 0
+    ready_heap: list[tuple[int, str]] = attrs.field(factory=list)
+    doomed: list[tuple[int, str]] = attrs.field(factory=list)
+    timers: list[tuple[int, str, str, int]] = attrs.field(factory=list)
+    journal: Journal | None = None
+
+    @property
+    def rules(self) -> Table:
+        """The table; every run that has begun has one."""
+        assert self.table is not None, "the run has not begun"
+        return self.table
+
+    def breaker_of(self, tool: str | None) -> Breaker:
+        """Return the circuit breaker of a tool; one of a tool that nobody called, or of a person, is closed."""
+        return self.breakers.get(tool, CLOSED) if tool is not None else CLOSED
+
+    @property
+    def in_breach(self) -> bool:
+        """Whether a constraint that stops the run was found broken, and no plan has been adopted since."""
+        stops = self.plan.constraints if self.broken and self.plan is not None else ()
+        return any(c.key in self.broken and c.severity == "stop" for c in stops)
+
+    @property
+    def barred(self) -> bool:
+        """Whether nothing starts: a person is asked about the whole run, or a broken constraint awaits another plan."""
+        return RUN in self.questions or (RUN in self.replans and self.in_breach)
+
+    def put(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
+        """Set a key of one of this run's dicts, so that a tentative turn can be undone."""
+        if self.journal is not None:
+            self.journal.puts.append((mapping, key, mapping.get(key, _ABSENT)))
+        mapping[key] = value
+
+    def drop(self, mapping: dict[Any, Any], key: Any) -> None:
+        """Remove a key of one of this run's dicts, if it is there."""
+        if key in mapping:
+            if self.journal is not None:
+                self.journal.orders.setdefault(id(mapping), (mapping, tuple(mapping)))
+                self.journal.puts.append((mapping, key, mapping[key]))
+            del mapping[key]
+
+    def touch(self, task: Task) -> None:
+        """Say that *task* is about to be changed."""
+        if self.journal is not None and task.id not in self.journal.tasks:
+            self.journal.tasks[task.id] = task.clone()
+
+    def begin(self) -> None:
+        """Start a tentative turn; :meth:`rollback` ends it."""
+        self.journal = Journal(self)
+
+    def rollback(self) -> None:
+        """Undo everything since :meth:`begin`. Costs what the turn touched, not the size of the run."""
+        journal, self.journal = self.journal, None
+        assert journal is not None, "no tentative turn"
+        for name, value in journal.scalars.items():
+            setattr(self, name, value)
+        self.account, self.counts = journal.account, journal.counts
+        for mapping, key, old in reversed(journal.puts):
+            if old is _ABSENT:
+                mapping.pop(key, None)
+            else:
+                mapping[key] = old
+        for (
+            mapping,
+            order,
+        ) in journal.orders.values():  # what was dropped came back at the end; order is a fact
+            items = [(key, mapping[key]) for key in order if key in mapping]
+            mapping.clear()
+            mapping.update(items)
+        for name, task in journal.tasks.items():
+            if name in self.tasks:
+                self.tasks[name] = task
+        for heap, entry in journal.taken:
+            heappush(heap, entry)
+
+    def take(self, heap: list[Any]) -> Any:
+        """Take the first entry out of one of this run's heaps, so that a tentative turn can be undone."""
+        entry = heappop(heap)
+        if self.journal is not None:
+            self.journal.taken.append((heap, entry))
+        return entry
+
+    def index(self, task: Task) -> None:
+        """Enter a pending *task* into the heaps that will find it."""
+        self.index_ready(task)
+        if task.not_before:
+            self.wake(task.not_before, "backoff", task.id, task.attempt)
+
+    def index_ready(self, task: Task) -> None:
+        """Let *task* come to the door if its dependencies allow it, or be cancelled if they are gone."""
+        if task.ready:
+            heappush(self.ready_heap, (task.order, task.id))
+        elif task.doomed:
+            heappush(self.doomed, (task.order, task.id))
+
+    def wake(self, at: int, kind: str, task: str, token: int) -> None:
+        """Set a timer. ``token`` tells later whether it is still meant."""
+        heappush(self.timers, (at, kind, task, token))
+
+    def meant(self, timer: tuple[int, str, str, int]) -> bool:
+        """Whether *timer* still stands for something."""
+        at, kind, name, token = timer
+        task = self.tasks.get(name)
+        if kind == "expiry":
+            question = self.questions.get(name)
+            return question is not None and question.seq == token and question.expires_at == at
+        if kind == "cooldown":
+            request = self.replans.get(name)
+            return request is not None and request.seq == token and request.not_before == at
+        if task is None or task.attempt != token:
+            return False
+        if kind == "deadline":
+            return task.state is TaskState.RUNNING and task.deadline_at == at
+        if kind == "backoff":
+            return task.state is TaskState.PENDING and task.not_before == at
+        return task.state is TaskState.UNKNOWN and task.probe_at == at and not task.probing
+
+    def next_due(self) -> int | None:
+        """Return when the next timer is due (UTC epoch in microseconds), or None if there is none."""
+        timers = self.timers
+        while timers and not self.meant(timers[0]):
+            self.take(timers)
+        return timers[0][0] if timers else None
+
+    def asking(self) -> str:
+        """Return in words who has an open question, the first eight by name."""
+        names = list(self.questions)[:8]
+        more = len(self.questions) - len(names)
+        return ", ".join(names) + (f" and {more} more" if more else "") or "nothing"
+
+    def tally(self, trigger: str) -> dict[str, int]:
+        """Return the counts that decide whether the run may move by *trigger*: see :func:`run_fault`."""
+        counts = self.counts
+        denied = (
+            t for t in self.tasks.values() if t.state is TaskState.CANCELLED and t.reason_code not in BENIGN
+        )
+        return {
+            "running": counts[TaskState.RUNNING],
+            "unacknowledged": self.unacknowledged(),
+            "unfinished": len(self.tasks) - counts[TaskState.DONE] - counts[TaskState.CANCELLED],
+            "asked": len(self.questions),
+            "denied": sum(1 for _ in denied) if trigger == "succeed" else 0,
+        }
+
+    def unacknowledged(self) -> int:
+        """Return how many results are unknown without anybody having accepted that."""
+        unknown = self.counts[TaskState.UNKNOWN]
+        if unknown and self.acknowledged:
+            accepted = (self.tasks[n] for n in self.acknowledged)
+            unknown -= sum(t.state is TaskState.UNKNOWN for t in accepted)
+        return unknown
+
+    def key_of(self, task: Task, args_digest: str) -> str:
+        """Return the idempotency key of a call of *task*: stable over retries, crashes and replans."""
+        return canon.value_digest("key", [self.id, task.id, args_digest])[:32]
+
+    def spec_of(self, task: Task) -> ToolSpec | None:
+        """Return the tool that *task* called last, or would call; None if a person or an unknown tool does it."""
+        name = task.tool if task.tool is not None else self.tool_of(task.step)
+        return self.tools.get(name) if name is not None else None
+
+    def tool_of(self, step: Step) -> str | None:
+        """Return the name of the tool that runs *step*; None if a person does."""
+        return step.tool if step.tool is not None else self.default_tool
+
+
+_SCALARS: Final = (
+    "state",
+    "seq",
+    "at",
+    "plan",
+    "plan_version",
+    "table",
+    "tools",
+    "default_tool",
+    "has_planner",
+    "inputs",
+    "changed_at",
+    "tasks",
+    "children",
+    "wish",
+    "wish_by",
+    "acknowledged",
+    "paused",
+    "replans_in_a_row",
+    "replan_scope",
+    "replanned_at",
+    "strategies",
+    "asked",
+    "asked_for",
+    "constraint_values",
+    "broken",
+    "budgets",
+    "epoch",
+    "closed",
+    "metered",
+    "probing",
+    "todo_tokens",
+    "todo_cost_micros",
+)

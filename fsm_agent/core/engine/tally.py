@@ -1,0 +1,73 @@
+"""What calls have shown, kept beside the tasks: circuit breakers by tool, answers by call, counters by strategy.
+
+The part of the fold that outlives a task's own moves; :mod:`fsm_agent.core.engine.fold` alone calls it.
+"""
+
+from typing import Any
+
+from fsm_agent.core import canon
+from fsm_agent.core.engine import breaker, stall
+from fsm_agent.core.engine.state import Run, Task, Trouble
+from fsm_agent.core.events import Event
+
+
+def new_strategy(run: Run, trouble: Trouble) -> None:
+    """Another tool, or other arguments: the failures of the ones before are not theirs."""
+    trouble.streak, trouble.fingerprint, trouble.stall = 0, "", 0
+    for name, counter in run.rules.counters.items():
+        if counter.scope == "strategy":
+            trouble.spent.pop(name, None)
+
+
+def call_started(run: Run, task: Task, tool: str, at: int) -> None:
+    """A call of *tool* went out."""
+    if tool in run.breakers:
+        _set(run, tool, breaker.started(run.breakers[tool], task.id, at))
+
+
+def call_ended(run: Run, task: Task, outcome: dict[str, Any], at: int) -> None:
+    """A call of the task's tool ended with *outcome*, as the event has it."""
+    signal, tool = outcome.get("signal"), task.tool or ""
+    if tool not in run.breakers and signal not in breaker.FAILURES:
+        return
+    params = run.rules.params
+    after = breaker.ended(
+        run.breaker_of(tool),
+        task.id,
+        signal,
+        at,
+        limit=int(params["breaker_failures"]),
+        open_us=round(params["breaker_open_s"] * 1_000_000),
+    )
+    _set(run, tool, after)
+
+
+def call_left(run: Run, task: Task) -> None:
+    """Nobody waits for the task's call any more."""
+    tool = task.tool or ""
+    if tool in run.breakers:
+        _set(run, tool, breaker.left(run.breakers[tool], task.id))
+
+
+def _set(run: Run, tool: str, value: breaker.Breaker) -> None:
+    if value is breaker.CLOSED:
+        run.drop(run.breakers, tool)
+    else:
+        run.put(run.breakers, tool, value)
+
+
+def follow(run: Run, task: Task, event: Event) -> None:
+    """Remember what a read that failed has answered, so that the same again is recognised in any step."""
+    outcome = event.data["outcome"]
+    if outcome["kind"] == "value":
+        mark = canon.value_digest("result", outcome.get("value"))
+    else:
+        mark = (outcome.get("error") or {}).get("fingerprint", "")
+    if not mark:
+        return
+    trails, call = run.trails, task.args_digest
+    if call not in trails and len(trails) >= stall.MAX_TRAILS:
+        run.drop(trails, stall.oldest(trails))
+    marks = trails[call].marks if call in trails else ()
+    threshold = int(run.rules.params["stall_threshold"])
+    run.put(trails, call, stall.Trail(event.seq, stall.followed(marks, mark, threshold)))

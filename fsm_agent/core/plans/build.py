@@ -1,0 +1,159 @@
+"""The normal form of a plan becomes values. Nothing is checked here: what is not in normal form never comes here.
+
+:func:`build` serves both ways in, a document that has just been checked and one from our own log; so what a log
+yields is what was adopted.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from fsm_agent.core.language import expr, refs
+from fsm_agent.core.plans.numbers import micros
+from fsm_agent.core.plans.plan import (
+    Alternative,
+    Budgets,
+    Condition,
+    Constraint,
+    Dependency,
+    Estimate,
+    OnFailure,
+    Step,
+)
+from fsm_agent.core.signals import Decision
+
+NO_BUDGETS: Final = Budgets()
+"""The budgets of a plan that has none: always this very value."""
+_NO_ARGS: Final = refs.parse({})
+
+
+@attrs.define
+class Parsed:
+    """Expressions by text and templates by pointer: each is parsed once per document."""
+
+    exprs: dict[str, expr.Expr] = attrs.field(factory=dict)
+    templates: dict[str, refs.Template] = attrs.field(factory=dict)
+
+    def expr(self, text: str) -> expr.Expr:
+        """Return *text* compiled.
+
+        Raises:
+            ExpressionError: It is no expression.
+        """
+        found = self.exprs.get(text)
+        if found is None:
+            found = expr.compile(text)
+            self.exprs[text] = self.exprs[found.text] = found
+        return found
+
+    def template(self, value: Any, at: str) -> refs.Template:
+        """Return *value*, which stands at *at*, as a template.
+
+        Raises:
+            ExpressionError: A reference in it is malformed.
+        """
+        found = self.templates.get(at)
+        if found is None:
+            found = self.templates[at] = refs.parse(value, at)
+        return found
+
+
+def build(doc: Mapping[str, Any], parsed: Parsed) -> dict[str, Any]:
+    """Return the fields of a plan, all but ``doc`` and ``digest``, from its normal form."""
+    steps = steps_of(doc["steps"], "", "/steps", parsed)
+    return {
+        "goal": doc.get("goal", ""),
+        "inputs": doc.get("inputs", {}),
+        "constraints": tuple(
+            Constraint(
+                key=c["key"],
+                value=c.get("value"),
+                check=parsed.expr(c["check"]),
+                severity=c.get("severity", "stop"),
+                say=c.get("say", ""),
+            )
+            for c in doc.get("constraints", ())
+        ),
+        "budgets": budgets(doc["budgets"]) if "budgets" in doc else NO_BUDGETS,
+        "steps": steps,
+        "aliases": {step.replaces: step.id for step in steps if step.replaces is not None},
+    }
+
+
+def steps_of(docs: list[dict[str, Any]], prefix: str, at: str, parsed: Parsed) -> tuple[Step, ...]:
+    """Return the steps of one plan; ids of a nested one begin with *prefix*, such as ``s4/``."""
+    return tuple([_step(doc, prefix, f"{at}/{place}", parsed) for place, doc in enumerate(docs)])
+
+
+def _step(doc: Mapping[str, Any], prefix: str, at: str, parsed: Parsed) -> Step:
+    fields: dict[str, Any] = {"args": _NO_ARGS}
+    for key, value in doc.items():
+        match key:
+            case "depends_on":
+                fields[key] = tuple([_dependency(item, prefix) for item in value])
+            case "args" | "for_each":
+                fields[key] = parsed.template(value, f"{at}/{key}")
+            case "done_when" | "when":
+                fields[key] = parsed.expr(value)
+            case "produces":
+                fields[key] = tuple(value)
+            case "preconditions":
+                fields[key] = tuple([_precondition(item, parsed) for item in value])
+            case "timeout_s" | "confirm_within_s":
+                fields[key[:-2] + "_us"] = round(value * 1e6)
+            case "alternatives":
+                fields[key] = tuple(
+                    Alternative(tool=a["tool"], args=parsed.template(a["args"], f"{at}/{key}/{place}/args"))
+                    for place, a in enumerate(value)
+                )
+            case "on_failure":
+                fields[key] = {
+                    signal: OnFailure(decide=Decision(row["decide"]), say=row.get("say", ""))
+                    for signal, row in value.items()
+                }
+            case "estimate":
+                fields[key] = Estimate(
+                    tokens=value.get("tokens", 0),
+                    seconds=float(value.get("seconds", 0)),
+                    cost_micros=micros(value.get("cost", "0")),
+                )
+            case "plan":
+                fields[key] = steps_of(value["steps"], f"{prefix}{doc['id']}/", f"{at}/plan/steps", parsed)
+            case "budgets":
+                fields[key] = budgets(value)
+            case "id" | "replaces":
+                fields[key] = prefix + value
+            case _:
+                fields[key] = value
+    return Step(**fields)
+
+
+def _dependency(doc: str | Mapping[str, Any], prefix: str) -> Dependency:
+    if isinstance(doc, str):
+        return Dependency(id=prefix + doc)
+    return Dependency(id=prefix + doc["id"], optional=True)
+
+
+def _precondition(doc: Mapping[str, Any], parsed: Parsed) -> Condition:
+    severity, say = doc.get("severity", "stop"), doc.get("say", "")
+    return Condition(check=parsed.expr(doc["check"]), severity=severity, say=say)
+
+
+def budgets(doc: Mapping[str, Any]) -> Budgets:
+    """Return the limits whose normal form is *doc*."""
+    reserve = doc.get("reserve", {})
+    active = doc.get("active_s")
+    return Budgets(
+        tool_calls=doc.get("tool_calls"),
+        planner_calls=doc.get("planner_calls"),
+        tokens=doc.get("tokens"),
+        cost_micros=micros(doc["cost"]) if "cost" in doc else None,
+        active_s=float(active) if active is not None else None,
+        local_replans=doc.get("local_replans"),
+        global_replans=doc.get("global_replans"),
+        reserve_tool_calls=reserve.get("tool_calls", 0),
+        reserve_tokens=reserve.get("tokens", 0),
+        reserve_cost_micros=micros(reserve.get("cost", "0")),
+        reserve_active_s=float(reserve.get("active_s", 0)),
+    )

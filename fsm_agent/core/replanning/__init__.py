@@ -1,0 +1,1 @@
+"""Another plan: what a planner sees, the gate its proposal passes, how it is adopted."""

@@ -1,0 +1,308 @@
+"""The gate that every proposed plan passes, in this order: validate, scope, reuse, laws, strategy, adopt.
+
+A model's proposal is intent and nothing else. What is done is kept by the program, not by the planner's good will;
+what is done under a new name is recognised; a write that was or may have been applied is never planned away; and a
+strategy that failed is refused before it runs.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from fsm_agent.core import canon
+from fsm_agent.core.engine import door
+from fsm_agent.core.engine.state import Run, Task
+from fsm_agent.core.errors import Fault, PlanError, UnresolvedReferenceError
+from fsm_agent.core.machine import WRITES, TaskState
+from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import shape as planshape
+from fsm_agent.core.plans.faults import Faults
+from fsm_agent.core.plans.plan import Plan, Step
+from fsm_agent.core.replanning import strategy
+from fsm_agent.core.replanning.strategy import Diff
+
+_STEP: Final = re.compile(r"/steps/(\d+)")
+_HELD: Final = (TaskState.RUNNING, TaskState.UNKNOWN)
+
+
+class RefusedProposalError(Exception):
+    """A proposal does not pass; ``why`` is what the planner is told."""
+
+    def __init__(self, gate: str, why: str, signature: str = "") -> None:
+        """Name the *gate* that refused it and, if it came so far, the strategy's *signature*."""
+        super().__init__(why)
+        self.gate = gate
+        self.why = why
+        self.signature = signature
+
+
+@attrs.frozen(kw_only=True)
+class Passed:
+    """A proposal that may be adopted.
+
+    Attributes:
+        plan: The whole new plan: what is done, and what the proposal wants.
+        diff: Against the plan in force.
+        reuse: New id → done task whose result it takes over.
+        invalidated: Done reads that the proposal wants with other arguments.
+        signature: Of the strategy.
+    """
+
+    plan: Plan
+    diff: Diff
+    reuse: Mapping[str, str]
+    invalidated: tuple[str, ...]
+    signature: str
+
+
+def judge(
+    run: Run, document: Any, *, scope: str, failed: str | None = None, by_person: bool = False
+) -> Passed:
+    """Let a proposal through the gate.
+
+    Args:
+        run: The state.
+        document: Parsed JSON of any accepted shape.
+        scope: ``local`` (only *failed* and what depends on it may change) or ``global``.
+        failed: The step that made the replan necessary; None for a reason of the whole run.
+        by_person: A person's plan may repeat a strategy and add writes without being asked again.
+
+    Raises:
+        RefusedProposalError: With the gate's name and what to tell the planner.
+    """
+    plan = _validated(run, document, ask_writes=not by_person)
+    _in_scope(run, plan, scope, failed)
+    reuse, invalidated = _reused(run, plan, scope)
+    _lawful(run, plan, reuse)
+    done = strategy.done_calls(run)
+    signature = strategy.signature(plan, {**done, **{new: done[old] for new, old in reuse.items()}})
+    if signature in run.strategies and not by_person:
+        raise RefusedProposalError(
+            "strategy", "this strategy was tried before and failed; propose another one", signature
+        )
+    old = run.plan
+    assert old is not None, "no plan in force"
+    found = _difference(run, old, plan, reuse, invalidated)
+    if not found.added and not found.changed and not found.removed and not by_person:
+        raise RefusedProposalError("strategy", "nothing in it differs from the plan in force", signature)
+    return Passed(plan=plan, diff=found, reuse=reuse, invalidated=invalidated, signature=signature)
+
+
+def _difference(
+    run: Run, old: Plan, new: Plan, reuse: Mapping[str, str], invalidated: tuple[str, ...]
+) -> Diff:
+    """Return what differs; a done step whose call is the same is kept, however the proposal words the rest of it."""
+    found = strategy.diff(old, new)
+    same = {
+        name
+        for name in found.changed
+        if name in run.tasks and run.tasks[name].state is TaskState.DONE and name not in invalidated
+    }
+    order = [step.id for step in new.steps]
+    return attrs.evolve(
+        found,
+        kept=tuple(name for name in order if name in same or name in found.kept),
+        changed=tuple(name for name in found.changed if name not in same),
+        reused=reuse,
+    )
+
+
+def _validated(run: Run, document: Any, *, ask_writes: bool) -> Plan:
+    """Return the whole new plan, or refuse with every fault of it."""
+    assert run.plan is not None, "no plan in force"
+    faults = Faults()
+    kept: list[Any] = []
+    try:
+        full, _ = planshape.full(document, faults, tuple(run.tasks))
+        steps = full.get("steps") if full is not None else None
+        if faults.found or not isinstance(steps, list) or not steps:
+            raise PlanError("plan: it proposes no steps", faults.found)
+        proposed = {s.get("id") for s in steps if isinstance(s, dict)}
+        gone = {s["replaces"] for s in steps if isinstance(s, dict) and isinstance(s.get("replaces"), str)}
+        kept = [
+            doc
+            for doc in run.plan.doc["steps"]
+            if doc["id"] not in proposed | gone and run.tasks[doc["id"]].state is TaskState.DONE
+        ]
+        merged = {key: value for key, value in run.plan.doc.items() if key != "steps"}
+        merged["steps"] = [*kept, *steps]
+        plan = _loaded(run, merged)
+        if ask_writes:
+            plan = _asking(run, plan)
+    except PlanError as error:
+        told = "; ".join(_told(fault, kept) for fault in error.faults[:12]) or str(error)
+        raise RefusedProposalError("validate", told) from None
+    later = [s.id for s in plan.steps if s.plan or s.for_each is not None]
+    if later:
+        raise RefusedProposalError(
+            "validate", f"the steps {', '.join(later)} nest or repeat; propose flat steps"
+        )
+    return plan
+
+
+def _told(fault: Fault, kept: list[Any]) -> str:
+    """Return a fault of the whole plan as one of the proposal, which lacks the steps that are *kept* before it."""
+    found = _STEP.match(fault.at)
+    if found is None:
+        return str(fault)
+    place = int(found[1])
+    step = (
+        f"/steps/{place - len(kept)}"
+        if place >= len(kept)
+        else f"/steps of the plan in force/{kept[place]['id']}"
+    )
+    return str(attrs.evolve(fault, at=step + fault.at[found.end() :]))
+
+
+def _loaded(run: Run, document: Any) -> Plan:
+    return planning.load(document, tools=run.tools, default_tool=run.default_tool, earlier=tuple(run.tasks))
+
+
+def _asking(run: Run, plan: Plan) -> Plan:
+    """Let every step that is no read, and new or changed, ask a person before it runs; after a breach every one."""
+    assert run.plan is not None, "no plan in force"
+    before = {doc["id"]: strategy.bare(doc) for doc in run.plan.doc["steps"]}
+    docs, changed = [], False
+    for step, doc in zip(plan.steps, plan.doc["steps"], strict=True):
+        same = before.get(step.id) == strategy.bare(doc)
+        settled = step.id in run.tasks and run.tasks[step.id].state is TaskState.DONE
+        asks = _writes(run, step) and (not same or (run.in_breach and not settled))
+        changed = changed or (asks and not step.requires_confirmation)
+        docs.append({**doc, "requires_confirmation": True} if asks else doc)
+    return _loaded(run, {**plan.doc, "steps": docs}) if changed else plan
+
+
+def _writes(run: Run, step: Step) -> bool:
+    """Whether *step*, or a fall-back that it prepares, calls what is no read."""
+    specs = (run.tools.get(name or "") for name in (run.tool_of(step), *(a.tool for a in step.alternatives)))
+    return any(spec is not None and spec.effect != "read" for spec in specs)
+
+
+def _in_scope(run: Run, plan: Plan, scope: str, failed: str | None) -> None:
+    """Refuse a change outside the scope, and any change of a call that is out or unknown."""
+    assert run.plan is not None, "no plan in force"
+    new = {doc["id"]: strategy.bare(doc) for doc in plan.doc["steps"]}
+    free = strategy.descendants(run.plan, [failed]) if scope == "local" and failed is not None else None
+    for doc in run.plan.doc["steps"]:
+        task = run.tasks[doc["id"]]
+        if task.state is TaskState.DONE or new.get(task.id) == strategy.bare(doc):
+            continue
+        dropped_read = task.state is TaskState.RUNNING and task.effect == "read" and task.id not in new
+        if task.state in _HELD and not dropped_read:
+            raise RefusedProposalError("scope", f"{task.id} is {task.state.value}; leave it exactly as it is")
+        if free is not None and task.id not in free:
+            raise RefusedProposalError(
+                "scope",
+                f"only {failed} and what depends on it may change; {task.id} must stay exactly as it is",
+            )
+
+
+def _reused(run: Run, plan: Plan, scope: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return what the proposal takes over from finished work, and which done reads it wants anew."""
+    by_call = {t.args_digest: t.id for t in run.tasks.values() if t.state is TaskState.DONE and t.args_digest}
+    reuse: dict[str, str] = {}
+    invalidated = []
+    unchanged = _unchanged(run, plan)
+    for step in strategy.in_order(plan.steps):
+        task = run.tasks.get(step.id)
+        digest = call_digest(run, step, reuse)
+        if task is not None and task.state is TaskState.DONE:
+            if _same_call(run, task, step, digest):
+                continue
+            if task.effect != "read":
+                raise RefusedProposalError(
+                    "reuse",
+                    f"{step.id} is done, a {task.effect} call is never made again; use another id for another call",
+                )
+            if scope == "local":
+                raise RefusedProposalError(
+                    "scope", f"{step.id} is done, leave it as it is; use another id for another call"
+                )
+            invalidated.append(step.id)
+        elif digest is None or step.id in unchanged:
+            continue  # nobody can tell yet, or it is meant to be a second call
+        elif digest in by_call and (task is None or task.state is not TaskState.RUNNING):
+            reuse[step.id] = by_call[digest]
+    return reuse, tuple(invalidated)
+
+
+def _unchanged(run: Run, plan: Plan) -> set[str]:
+    """Return the steps that are in the plan in force and the same there."""
+    assert run.plan is not None, "no plan in force"
+    before = {doc["id"]: strategy.bare(doc) for doc in run.plan.doc["steps"]}
+    return {doc["id"] for doc in plan.doc["steps"] if before.get(doc["id"]) == strategy.bare(doc)}
+
+
+def _same_call(run: Run, task: Task, step: Step, digest: str | None) -> bool:
+    """Whether *step* asks for the call that made *task* done, as it was made or as it was planned before an edit."""
+    if digest is None:
+        return not task.args_digest and run.tool_of(step) is None
+    return digest in (task.args_digest, call_digest(run, task.step))
+
+
+def call_digest(run: Run, step: Step, reuse: Mapping[str, str] | None = None) -> str | None:
+    """Return the digest of the call that *step* would make now, or None while an argument is still open.
+
+    Args:
+        run: The state.
+        step: Of the plan in force, or of a proposal.
+        reuse: Steps of the proposal that take over the result of a done task, and that task's id.
+    """
+    name = run.tool_of(step)
+    if name is None:
+        return None
+    taken = {new: run.tasks[old] for new, old in (reuse or {}).items()}
+    if step.tool is None and any(_is_open(taken.get(d.id) or run.tasks.get(d.id)) for d in step.depends_on):
+        return None  # the default tool is given their results
+    try:
+        args = door.resolve(run, Task(step.id, 0, step), name, taken=taken)
+    except UnresolvedReferenceError:
+        return None
+    return canon.value_digest("args", [name, args])
+
+
+def _is_open(task: Task | None) -> bool:
+    return task is None or task.state not in (TaskState.DONE, TaskState.CANCELLED)
+
+
+def _lawful(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
+    """Refuse a plan that would lose sight of an effect, make it twice, or bring back what a person rejected."""
+    ids = {step.id for step in plan.steps}
+    _once(run, plan, reuse)
+    for task in run.tasks.values():
+        lost = task.effect in WRITES and task.applied != "no" and task.state is TaskState.FAILED
+        if lost and task.id not in ids:
+            raise RefusedProposalError(
+                "laws",
+                f"{task.id} had an effect that is not settled; a person decides about it, keep it in the plan",
+            )
+        if task.id in ids and task.reason_code == "rejected" and task.state is TaskState.CANCELLED:
+            raise RefusedProposalError(
+                "laws",
+                f"a person rejected {task.id}; leave it out, or ask for something else under another id",
+            )
+
+
+def _once(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
+    """Refuse a new step that makes a call again whose effect is there or may be there, or puts a done one aside."""
+    unsettled = {
+        t.args_digest: t
+        for t in run.tasks.values()
+        if t.effect in WRITES and t.applied != "no" and t.state is not TaskState.DONE
+    }
+    unchanged = _unchanged(run, plan) if unsettled else set()
+    for step in plan.steps:
+        if unsettled and step.id not in unchanged:
+            task = unsettled.get(call_digest(run, step, reuse) or "")
+            if task is not None and task.id != step.id:
+                raise RefusedProposalError(
+                    "laws",
+                    f"{step.id} makes the call of {task.id} again, whose effect is or may be there; leave it out",
+                )
+        old = run.tasks.get(step.replaces or "")
+        if old is not None and old.state is TaskState.DONE and old.effect != "read":
+            raise RefusedProposalError(
+                "laws", f"{old.id} is done and had an effect; {step.id} cannot take its place"
+            )

@@ -1,0 +1,286 @@
+"""Changing the plan: asked for by the table alone, proposed by a fall-back, a planner or a person, adopted by the gate.
+
+A replan that was decided waits for its cool-down, and for every effect that is under way or unknown; it is not lost. Every planner call is
+counted before it is made. A refused proposal is told why, and the table says whether to ask again.
+"""
+
+from typing import Any
+
+from fsm_agent.core import canon
+from fsm_agent.core.engine import budget, wishes
+from fsm_agent.core.engine.outcomes import usage_data
+from fsm_agent.core.engine.policy import escalate, fire
+from fsm_agent.core.engine.state import RUN, Replanning, Run, Task
+from fsm_agent.core.engine.turn import Turn, actor_of
+from fsm_agent.core.errors import PlanError, RefusedError
+from fsm_agent.core.inputs import Proposed, Replan
+from fsm_agent.core.machine import WRITES, RunState, TaskState
+from fsm_agent.core.plans import text as plantext
+from fsm_agent.core.replanning import gate, strategy
+from fsm_agent.core.replanning.gate import Passed, RefusedProposalError
+from fsm_agent.core.signals import Signal
+
+MODEL = {"kind": "model"}
+_LONGEST_WORDS = 2000
+"""Of a planner's reason a person is shown so many characters; the log has its whole answer."""
+
+
+def due(run: Run, now: int, *, woken: bool = False) -> Replanning | None:
+    """Return the replan that can go on now, or None.
+
+    Args:
+        run: The state.
+        now: UTC epoch in microseconds.
+        woken: As if the run were running: whether it has a reason to be.
+    """
+    if run.asked or run.wish != "none" or not run.replans or not (woken or run.state is RunState.RUNNING):
+        return None
+    if run.counts[TaskState.UNKNOWN] or RUN in run.questions:
+        return None
+    if any(run.tasks[name].effect != "read" for name in run.running):
+        return None  # its effect may become unknown, or be what the new plan asks for
+    return next((r for r in run.replans.values() if r.not_before <= now), None)
+
+
+def go_on(turn: Turn) -> None:
+    """Take every replan that is due a step further: to the prepared fall-back, the planner, or a person."""
+    run = turn.run
+    while (request := due(run, turn.now)) is not None:
+        task = run.tasks.get(request.task or "")
+        turn.cause = request.seq
+        if task is not None and task.state is not TaskState.FAILED:
+            _drop(turn, request, "moot", f"{task.id} is {task.state.value} by now")
+        elif task is not None and task.step.alternatives and _may_retry(task):
+            _fall_back(turn, request, task)
+        elif run.has_planner and _spent_up(run):
+            _drop(turn, request, "budget", "no planner call is left")
+            escalate(turn, task, Signal(request.signal), f"no planner call is left: {request.why}")
+        elif run.has_planner:
+            data = {"request": request.seq, "scope": request.scope}
+            turn.emit("planner_asked", data, request.task)
+        else:
+            _drop(turn, request, "nobody", "there is no planner and no prepared alternative")
+            escalate(turn, task, Signal(request.signal), request.why)
+
+
+def _spent_up(run: Run) -> bool:
+    allowed = budget.limit(run, "planner_calls")
+    return allowed is not None and run.account.planner_calls >= allowed
+
+
+def _may_retry(task: Task) -> bool:
+    return task.effect not in WRITES or task.applied == "no"
+
+
+def _drop(turn: Turn, request: Replanning, gate_name: str, why: str) -> None:
+    turn.emit(
+        "replan_refused", {"gate": gate_name, "why": why, "request": request.seq, "ended": True}, request.task
+    )
+
+
+def _fall_back(turn: Turn, request: Replanning, task: Task) -> None:
+    """Switch a failed step to its next prepared alternative."""
+    run = turn.run
+    assert run.plan is not None, "no plan"
+    docs = [_switched(doc) if doc["id"] == task.id else doc for doc in run.plan.doc["steps"]]
+    try:
+        passed = gate.judge(run, docs, scope="local", failed=task.id, by_person=True)
+    except RefusedProposalError as error:
+        _drop(turn, request, error.gate, f"the prepared alternative cannot be used: {error.why}")
+        escalate(turn, task, Signal(request.signal), error.why)
+        return
+    adopt(turn, passed, origin="alternative", scope="local", why=request.why, name=request.task)
+
+
+def _switched(doc: dict[str, Any]) -> dict[str, Any]:
+    """Return a step's document with its first alternative in place of its own call."""
+    first, *rest = doc["alternatives"]
+    left = {key: value for key, value in doc.items() if key not in ("alternatives", "args", "tool")}
+    return {**left, **first, **({"alternatives": rest} if rest else {})}
+
+
+def proposed(turn: Turn, given: Proposed) -> None:
+    """Let a planner's answer through the gate, or refuse it and let the table say what then.
+
+    Raises:
+        RefusedError: Nobody asked for it, or the question is no longer open.
+    """
+    run = turn.run
+    if not run.asked or run.asked != given.request:
+        raise RefusedError(
+            f"run {run.id}: a proposal answers request {given.request}, which is not open; it was not used"
+        )
+    request = run.replans[run.asked_for]
+    record: dict[str, Any] = {"request": request.seq}
+    if given.answer is not None:
+        raw = given.answer.encode("utf-8", "replace")
+        record["answer_digest"] = canon.blob_digest(raw)
+        record["answer"] = canon.storable(given.answer)
+    if given.model:
+        record["model"] = canon.storable(given.model)
+    if given.prompt_digest:
+        record["prompt_digest"] = canon.storable(given.prompt_digest)
+    record["usage"] = usage_data(given.usage)
+    try:
+        document = _read(given)
+        if isinstance(document, dict) and "infeasible" in document:
+            _infeasible(turn, request, document, record)
+            return
+        passed = gate.judge(run, document, scope=request.scope, failed=request.task)
+    except RefusedProposalError as error:
+        refuse(turn, request, error, record, retry_after_us=given.retry_after_us)
+        return
+    adopt(
+        turn, passed, origin="model", scope=request.scope, why=request.why, name=request.task, record=record
+    )
+
+
+def _read(given: Proposed) -> Any:
+    if given.answer is None or given.why:
+        raise RefusedProposalError("planner", given.why or "the planner gave no answer")
+    try:
+        document = plantext.read(given.answer)
+    except PlanError as error:
+        raise RefusedProposalError("parse", "; ".join(map(str, error.faults)) or str(error)) from None
+    if isinstance(document, dict) and document.get("infeasible") in (None, "", False):
+        document.pop("infeasible", None)  # whoever answers to a schema says so by leaving it empty
+    return document
+
+
+def refuse(
+    turn: Turn,
+    request: Replanning,
+    error: RefusedProposalError,
+    record: dict[str, Any],
+    *,
+    retry_after_us: int | None = None,
+) -> None:
+    """Record a refused proposal and fire ``plan_rejected``."""
+    why = canon.storable(error.why)
+    data = {"gate": error.gate, "why": why, **record}
+    if error.signature:
+        data["strategy"] = error.signature
+    turn.emit("replan_refused", data, request.task, MODEL)
+    about = turn.run.tasks.get(request.task or "")
+    fire(
+        turn,
+        None,
+        Signal.PLAN_REJECTED,
+        because=f"{error.gate}: {why}",
+        retry_after_us=retry_after_us,
+        about=about,
+        extra={"about": request.task or RUN},
+    )
+
+
+def _infeasible(turn: Turn, request: Replanning, document: dict[str, Any], record: dict[str, Any]) -> None:
+    """The planner says that the goal cannot be reached: a person reads why, and nothing runs on it."""
+    why = canon.storable(str(document["infeasible"]))[:_LONGEST_WORDS]
+    goal = canon.storable(str(document.get("goal") or ""))[:_LONGEST_WORDS]
+    data = {"gate": "infeasible", "why": why, "goal": goal, "ended": True, **record}
+    turn.emit("replan_refused", data, request.task, MODEL)
+    words = f"the planner says that the goal cannot be reached: {why}"
+    task = turn.run.tasks.get(request.task or "")
+    escalate(turn, task, Signal.PLAN_REJECTED, f"{words}; it proposes instead: {goal}" if goal else words)
+
+
+def by_person(turn: Turn, given: Replan) -> None:
+    """Adopt a person's own plan for what remains.
+
+    Raises:
+        RefusedError: It does not pass, or a result is unknown.
+    """
+    run = turn.run
+    wishes.open_run(run, "another plan")
+    unknown = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN]
+    if unknown:
+        raise RefusedError(
+            f"run {run.id}: the result of {', '.join(unknown)} is unknown; the plan changes when it is known",
+            code="E-UNKNOWN",
+        )
+    try:
+        passed = gate.judge(run, given.document, scope="global", by_person=True)
+    except RefusedProposalError as error:
+        raise RefusedError(
+            f"plan ({error.gate}): {error.why}; nothing was changed", code="E-PROPOSAL"
+        ) from None
+    why = given.who.note or f"{given.who.by} gave another plan"
+    adopt(turn, passed, origin="human", scope="global", why=why, name=None, actor=actor_of(given.who))
+
+
+def adopt(
+    turn: Turn,
+    passed: Passed,
+    *,
+    origin: str,
+    scope: str,
+    why: str,
+    name: str | None,
+    record: dict[str, Any] | None = None,
+    actor: dict[str, Any] | None = None,
+) -> None:
+    """Put a plan that passed the gate in force, and move the tasks that it changes.
+
+    Args:
+        turn: The turn.
+        passed: What the gate let through.
+        origin: ``alternative``, ``rule``, ``model`` or ``human``.
+        scope: ``local`` or ``global``.
+        why: What made it necessary, in words.
+        name: The step whose replan this answers; None for the whole run.
+        record: Of the planner's answer.
+        actor: Who proposed it, if not the controller.
+    """
+    run = turn.run
+    found = passed.diff.to_data()
+    data = {
+        "plan_version": run.plan_version + 1,
+        "plan": dict(passed.plan.doc),
+        "digest": passed.plan.digest,
+        "origin": origin,
+        "scope": scope,
+        "why": why,
+        "answers": name if name is not None else RUN,
+        "strategy": passed.signature,
+        "diff": found,
+        "explanation": strategy.explain(found, why),
+        **(record or {}),
+    }
+    event = turn.emit("plan_adopted", data, None, MODEL if origin == "model" else actor)
+    ids = {step.id for step in passed.plan.steps}
+    for taker, giver in passed.reuse.items():  # before anything that gives its result away is called again
+        turn.cause = event.seq
+        _take_over(turn, run.tasks[taker], run.tasks[giver])
+    for task in list(run.tasks.values()):
+        turn.cause = event.seq
+        if task.id not in ids:
+            if task.state not in (TaskState.DONE, TaskState.CANCELLED, TaskState.UNKNOWN):
+                turn.move(
+                    task,
+                    "cancel",
+                    {"reason": f"plan {run.plan_version} does without it", "code": "superseded"},
+                )
+        elif task.id not in passed.reuse:
+            _move(turn, task, passed)
+
+
+def _take_over(turn: Turn, task: Task, source: Task) -> None:
+    if task.state is TaskState.CANCELLED:
+        turn.move(task, "invalidate", {"reason": "the plan has it again"}, applied="no")
+    words = f"the same call was made by {source.id}"
+    evidence = {"seq": source.moved, "words": words}
+    data = {"evidence": evidence, "result": source.result, "result_digest": source.result_digest}
+    turn.move(task, "settle", {**data, "signal": Signal.RECONCILED_APPLIED.value})
+    fire(turn, task, Signal.RECONCILED_APPLIED, because=words)
+
+
+def _move(turn: Turn, task: Task, passed: Passed) -> None:
+    """Move a task that is in the old plan and in the new one."""
+    version = turn.run.plan_version
+    changed = task.id in passed.diff.changed
+    if task.id in passed.invalidated or (changed and task.state is TaskState.AWAITING):
+        turn.move(task, "invalidate", {"reason": f"plan {version} calls it with other arguments"})
+    elif task.state is TaskState.CANCELLED:
+        turn.move(task, "invalidate", {"reason": f"plan {version} has it again"}, applied="no")
+    elif task.state is TaskState.FAILED and _may_retry(task) and (changed or task.effect not in WRITES):
+        turn.move(task, "retry", {"delay_ms": 1, "series": True, "reason": f"plan {version}"})

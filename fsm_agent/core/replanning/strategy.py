@@ -1,0 +1,225 @@
+"""What a plan tries, apart from how it is worded: the signature of its remaining steps, and what differs between plans.
+
+Two strategies are the same when their remaining steps do the same with the same arguments in the same order, whatever
+ids and descriptions they have. So a plan that failed is recognised when it comes back, also by way of another plan.
+Of a step that names no tool the description is no mere wording: it is what a person, or the default tool, is asked.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from fsm_agent.core import canon
+from fsm_agent.core.engine.state import Run
+from fsm_agent.core.machine import TaskState
+from fsm_agent.core.plans.plan import Plan, Step
+
+_MEANING: Final = (
+    "tool",
+    "plan",
+    "for_each",
+    "join",
+    "done_when",
+    "when",
+    "preconditions",
+    "optional",
+    "requires_confirmation",
+)
+
+
+def signature(plan: Plan, done: Mapping[str, str]) -> str:
+    """Return the signature of the steps of *plan* that are not done.
+
+    Args:
+        plan: A plan.
+        done: Digests of the done steps' calls (tool and arguments), by id.
+
+    Returns:
+        64 hex digits; equal for strategies that differ in ids and words only.
+    """
+    known: dict[str, str] = dict(done)
+    docs = {doc["id"]: doc for doc in plan.doc["steps"]}
+    marks = [_mark(step, docs[step.id], known) for step in in_order(plan.steps) if step.id not in done]
+    return canon.value_digest("strategy", sorted(marks))
+
+
+def in_order(steps: Sequence[Step]) -> list[Step]:
+    """Return *steps* so that each comes after what it depends on."""
+    by_id = {step.id: step for step in steps}
+    placed: dict[str, Step] = {}
+    for first in steps:
+        stack = [first]
+        while stack:
+            step = stack[-1]
+            missing = [by_id[d.id] for d in step.depends_on if d.id in by_id and d.id not in placed]
+            if missing:
+                stack.extend(missing)
+            else:
+                placed.setdefault(step.id, stack.pop())
+    return list(placed.values())
+
+
+def _mark(step: Step, doc: Mapping[str, Any], known: dict[str, str]) -> str:
+    meaning = {key: doc[key] for key in _MEANING if key in doc}
+    if _asks_in_words(doc):
+        meaning["description"] = doc.get("description", "")
+    meaning["args"] = _renamed(step, known)
+    meaning["depends_on"] = sorted(known.get(d.id, d.id) for d in step.depends_on)
+    known[step.id] = mark = canon.value_digest("step", meaning)
+    return mark
+
+
+def _renamed(step: Step, known: Mapping[str, str]) -> Any:
+    """Return the arguments with ids in references replaced by what those steps do."""
+    names = {ref.text: f"${known.get(ref.root[1:], ref.root[1:])}:{list(ref.path)}" for ref in step.args.refs}
+    longest_first = sorted(names, key=len, reverse=True)
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, str):
+            for text in longest_first:
+                value = value.replace(text, names[text])
+            return value
+        if isinstance(value, list):
+            return [walk(item) for item in value]
+        if isinstance(value, dict):
+            return {key: walk(item) for key, item in value.items()}
+        return value
+
+    return walk(step.args.source)
+
+
+def done_calls(run: Run) -> dict[str, str]:
+    """Return what each done task of *run* called, by id: a digest of tool and arguments."""
+    return {
+        t.id: t.args_digest or f"answer:{t.result_digest}"
+        for t in run.tasks.values()
+        if t.state is TaskState.DONE
+    }
+
+
+@attrs.frozen(kw_only=True)
+class Diff:
+    """What differs between two plans, by step id in plan order.
+
+    Attributes:
+        kept: In both, the same; a done one keeps its result.
+        changed: In both, not the same.
+        added: Only in the new plan.
+        removed: Only in the old one.
+        reused: New id → old id whose result it takes over.
+    """
+
+    kept: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    reused: Mapping[str, str] = attrs.field(factory=dict)
+
+    def to_data(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "kept": list(self.kept),
+            "changed": list(self.changed),
+            "added": list(self.added),
+            "removed": list(self.removed),
+            **({"reused": dict(self.reused)} if self.reused else {}),
+        }
+
+
+def diff(old: Plan, new: Plan) -> Diff:
+    """Return what differs between *old* and *new*; descriptions of calls do not count."""
+    before = {doc["id"]: bare(doc) for doc in old.doc["steps"]}
+    after = {doc["id"]: bare(doc) for doc in new.doc["steps"]}
+    return Diff(
+        kept=tuple(i for i in after if before.get(i) == after[i]),
+        changed=tuple(i for i in after if i in before and before[i] != after[i]),
+        added=tuple(i for i in after if i not in before),
+        removed=tuple(i for i in before if i not in after),
+    )
+
+
+def bare(doc: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a step's document without its words, unless they are all that it says."""
+    return {key: value for key, value in doc.items() if key != "description" or _asks_in_words(doc)}
+
+
+def _asks_in_words(doc: Mapping[str, Any]) -> bool:
+    return "tool" not in doc and "plan" not in doc
+
+
+def same_calls(old: Plan, new: Plan) -> dict[str, str]:
+    """Return the steps of *new* that make the call of a step of *old* under another id, and that step's id.
+
+    What they rest on must be the same too, so that a result of the old one is a result of the new one. Steps without a
+    tool are never taken for each other.
+    """
+    marks: dict[str, str] = {}
+    own: dict[str, str] = {}
+    old_docs = {doc["id"]: doc for doc in old.doc["steps"]}
+    for step in in_order(old.steps):
+        marks.setdefault(_mark(step, old_docs[step.id], own), step.id)
+    found = {}
+    theirs: dict[str, str] = {}
+    docs = {doc["id"]: doc for doc in new.doc["steps"]}
+    for step in in_order(new.steps):
+        mark = _mark(step, docs[step.id], theirs)
+        if step.tool is not None and step.id not in old_docs and mark in marks:
+            found[step.id] = marks[mark]
+    return found
+
+
+def explain(found: Mapping[str, Any], why: str, *, lang: str = "en") -> str:
+    """Return one paragraph for the end user: what changed, why, what stays.
+
+    Args:
+        found: A diff's JSON form, as the log has it.
+        why: What made the change necessary, in words.
+        lang: ``en`` or ``zh``.
+    """
+    parts = _WORDS[lang]
+    said = [
+        parts[key].format(", ".join(found[key])) for key in ("added", "changed", "removed") if found.get(key)
+    ]
+    if found.get("reused"):
+        said.append(
+            parts["reused"].format(", ".join(f"{new} = {old}" for new, old in found["reused"].items()))
+        )
+    body = parts["and"].join(said) if said else parts["nothing"]
+    stays = parts["kept"].format(", ".join(found["kept"])) if found.get("kept") else parts["none_kept"]
+    return parts["frame"].format(why=why.rstrip(".。 "), body=body, stays=stays)
+
+
+_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "en": {
+        "frame": "The plan was changed because {why}. {body}. {stays}",
+        "added": "New: {}",
+        "changed": "Changed: {}",
+        "removed": "No longer needed: {}",
+        "reused": "Taken over from finished work: {}",
+        "and": "; ",
+        "nothing": "The steps are the same",
+        "kept": "What stays as it is: {}.",
+        "none_kept": "Nothing of the earlier plan stays.",
+    },
+    "zh": {
+        "frame": "计划已调整，原因：{why}。{body}。{stays}",
+        "added": "新增：{}",
+        "changed": "改动：{}",
+        "removed": "不再需要：{}",
+        "reused": "沿用已完成的结果：{}",
+        "and": "；",
+        "nothing": "步骤没有变化",
+        "kept": "保持不变：{}。",
+        "none_kept": "原计划没有保留的步骤。",
+    },
+}
+
+
+def descendants(plan: Plan, roots: Iterable[str]) -> frozenset[str]:
+    """Return *roots* and every step that depends on one of them, directly or not."""
+    found = set(roots)
+    for step in in_order(plan.steps):
+        if any(d.id in found for d in step.depends_on):
+            found.add(step.id)
+    return frozenset(found)
