@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import attrs
 import pytest
 
-from fsm_agent.core.decide import advance, commands
+from fsm_agent.core.engine.decide import advance, commands
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.inputs import (
     Answer,
@@ -33,7 +33,7 @@ from fsm_agent.core.inputs import (
 )
 from fsm_agent.core.machine import FINAL_RUN_STATES, WRITES, TaskState
 from fsm_agent.core.signals import Applied, Signal
-from fsm_agent.core.state import Run
+from fsm_agent.core.engine.state import Run
 from tests.core.kit import ANN, TOOLS, Lab, assert_indexed, assert_never_stuck
 
 STARTS = 3
