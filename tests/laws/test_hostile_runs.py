@@ -100,18 +100,112 @@ def test_an_answer_of_the_planner_after_the_end_changes_nothing():
 
 
 def test_a_result_that_another_step_takes_over_is_the_one_that_was_there():
+    plan = [
+        {"id": "a", "tool": "other"},
+        {"id": "c", "tool": "look"},
+        {"id": "b", "tool": "other", "args": {"q": 1}},
+    ]
     play(
         {"id": "a", "tool": "look"},
         {"id": "b", "tool": "gone", "depends_on": ["a"]},
         tools={"look": READ, "gone": DENIED, "other": {"effect": "read", "calls": [{"return": {"v": 2}}]}},
-        planner=[
-            {
-                "steps": [
-                    {"id": "a", "tool": "other"},
-                    {"id": "c", "tool": "look"},
-                    {"id": "b", "tool": "other", "args": {"q": 1}},
-                ]
-            }
-        ],
+        operator=[{"at_s": 1, "do": {"replan": {"steps": plan}}}],
         expect={"run": "done", "results": {"a": {"v": 2}, "c": {"v": 1}}, "calls": {"look": 1}},
+    )
+
+
+# ── what changes while something is out, edited, taken over or dropped ────────────────────────────────────────
+
+BY_Q = {"effect": "read", "calls": [{"match": {"q": q}, "return": {"v": q}} for q in (1, 2)]}
+SLOW = {"effect": "read", "calls": [{"return": 1, "delay_s": 20}]}
+CHANGE = {"at_s": 5, "do": {"set_input": {"a": 2}}}
+CHAIN = (
+    {"id": "a", "tool": "look", "args": {"q": "$inputs.a"}},
+    {"id": "b", "tool": "slow", "args": {"x": "$a.v"}, "depends_on": ["a"]},
+)
+
+
+def test_a_call_that_was_out_while_what_it_rests_on_changed_runs_again():
+    result = play(
+        *CHAIN,
+        inputs={"a": 1},
+        tools={"look": BY_Q, "slow": SLOW},
+        operator=[CHANGE],
+        expect={"run": "done", "calls": {"look": 2, "slow": 2}},
+    )
+    started = [e.data["args"] for e in result.events if e.task == "b" and e.data.get("trigger") == "start"]
+    assert started == [{"x": 1}, {"x": 2}]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [{"return": 1, "delay_s": 8}, {"timeout": True, "commit": True, "return": 1}],
+    ids=["out", "unknown"],
+)
+def test_a_write_that_was_out_or_unknown_while_what_it_rests_on_changed_is_a_question(call):
+    result = play(
+        *CHAIN,
+        inputs={"a": 1},
+        tools={
+            "look": BY_Q,
+            "slow": {"effect": "write", "timeout_s": 10, "reconcile": "truth", "calls": [call]},
+        },
+        operator=[CHANGE],
+        expect={"run": "awaiting-confirmation", "tasks": {"b": "done"}, "effects": {"slow": 1}},
+    )
+    assert [e.data["answers"] for e in result.events if e.type == "approval_requested"] == [["keep", "abort"]]
+
+
+@pytest.mark.parametrize("effect", ["read", "write"])
+def test_a_step_that_took_a_result_over_rests_on_what_that_rested_on(effect):
+    took = {"id": "c", "tool": "look", "args": {"q": "$inputs.a"}}
+    play(
+        CHAIN[0],
+        {"id": "b", "tool": "gone", "depends_on": ["a"]},
+        inputs={"a": 1},
+        tools={"look": {**BY_Q, "effect": effect}, "gone": DENIED, "slow": SLOW},
+        planner=[{"steps": [took, {"id": "b", "tool": "slow", "args": {"x": "$c.v"}, "depends_on": ["c"]}]}],
+        operator=[CHANGE, {"at_s": 90, "do": {"replan": {"steps": [{**took, "args": {"q": 7}}]}}}],
+        expect={"run": "done", "calls": {"look": 3, "slow": 2}, "results": {"b": 1, "c": {"v": 2}}}
+        if effect == "read"
+        else {"run": "awaiting-confirmation", "effects": {"look": 1}, "tasks": {"c": "done", "b": "done"}},
+    )
+
+
+@pytest.mark.parametrize("when", [{"when": "$inputs.a == 2"}, {}], ids=["was-cancelled", "was-done"])
+def test_a_step_that_the_plan_does_without_does_not_come_back(when):
+    result = play(
+        {"id": "w", "tool": "look", "args": {"q": "$inputs.a"}, **when},
+        {"id": "b", "tool": "gone"},
+        inputs={"a": 1},
+        tools={"look": {**BY_Q, "effect": "write" if when else "read"}, "gone": DENIED, "slow": SLOW},
+        operator=[
+            {"at_s": 1, "do": {"replan": {"steps": [{"id": "b", "tool": "slow", "replaces": "w"}]}}},
+            CHANGE,
+        ],
+        expect={"run": "done", "calls": {"look": 0 if when else 1}},
+    )
+    assert result.tasks["w"] == ("cancelled" if when else "done")
+
+
+@pytest.mark.parametrize("effect", ["read", "write"])
+def test_a_call_that_a_person_edited_is_no_other_call_than_the_plan_has(effect):
+    play(
+        {"id": "w", "tool": "pay", "args": {"x": 1}, "requires_confirmation": True},
+        {"id": "b", "tool": "gone", "depends_on": ["w"]},
+        inputs={"a": 1},
+        tools={
+            "look": READ,
+            "pay": {"effect": effect, "calls": [{"return": 1, "delay_s": 9}]},
+            "gone": DENIED,
+        },
+        planner=[{"steps": [{"id": "b", "tool": "look", "depends_on": ["w"]}]}],
+        operator=[
+            {
+                "when": {"task": "w", "state": "awaiting-confirmation"},
+                "do": [{"edit": "w", "args": {"x": 2}}, {"approve": "w"}],
+            },
+            CHANGE,
+        ],
+        expect={"run": "done", "calls": {"pay": 1}, "planner_calls": 1},
     )

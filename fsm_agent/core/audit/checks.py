@@ -315,6 +315,8 @@ class Checker:
             words = f"{task.id} starts {data['tool']} as {data['effect']}; the registry knows it otherwise"
             self.find("intent", words)
             return
+        if not run.plans(task):
+            self.find("intent", f"{task.id} starts, and the plan in force does without it")
         if data["tool"] != run.tool_of(task.step):
             self.find("intent", f"{task.id} starts {data['tool']}; the plan says {run.tool_of(task.step)}")
         digest = args_digest(spec, data["args"])

@@ -30,6 +30,12 @@ def result_changed(turn: Turn, task: Task) -> None:
     _look_again(turn, uses, f"the result of {task.id}, which it rests on, is another one now")
 
 
+def ended(turn: Turn, task: Task) -> None:
+    """Let a task that is done by now look at what changed while its call was out, or its result unknown."""
+    if turn.run.changed_at or turn.run.plan_version > 1:
+        _look_again(turn, [task], "what it rests on changed while its call was out")
+
+
 def _rests_on(task: Task, root: str) -> bool:
     step = task.step
     if any(ref.root == root for ref in step.args.refs):
@@ -41,8 +47,12 @@ def _rests_on(task: Task, root: str) -> bool:
 
 
 def _look_again(turn: Turn, tasks: Iterable[Task], why: str) -> None:
+    run = turn.run
     for task in tasks:
-        if task.state is TaskState.DONE:
+        if not run.plans(task):
+            if task.state is TaskState.DONE and task.effect != "read" and not _stands_for(run, task):
+                _done(turn, task, why)
+        elif task.state is TaskState.DONE:
             _done(turn, task, why)
         elif task.state is TaskState.AWAITING:
             _awaiting(turn, task, why)
@@ -52,12 +62,17 @@ def _look_again(turn: Turn, tasks: Iterable[Task], why: str) -> None:
             _cancelled(turn, task, why)
 
 
+def _stands_for(run: Run, dropped: Task) -> bool:
+    """Whether a step of the plan has taken over the effect of one that it does without, and answers for it."""
+    return any(t.key == dropped.key and t.id != dropped.id for t in run.tasks.values() if run.plans(t))
+
+
 def drifted(run: Run, task: Task) -> bool:
     """Whether the task would be called with other arguments than it was."""
     if not task.args_digest:
         return False
     now = gate.call_digest(run, task.step)
-    return now is not None and now != task.args_digest
+    return now is not None and now != (task.planned_digest or task.args_digest)
 
 
 def _done(turn: Turn, task: Task, why: str) -> None:
@@ -105,5 +120,5 @@ def _cancelled(turn: Turn, task: Task, why: str) -> None:
     turn.move(task, "invalidate", {"reason": why})
     for name, _ in run.children[task.id]:
         child = run.tasks[name]
-        if child.state is TaskState.CANCELLED and child.step.when is None:
+        if run.plans(child) and child.state is TaskState.CANCELLED and child.step.when is None:
             _cancelled(turn, child, f"{task.id}, which it depends on, is back")

@@ -342,6 +342,7 @@ def _call(
         deadline_at=turn.now + timeout,
         approval=approval,
         wanted=wanted,
+        planned=args_digest(spec, planned) if args is not planned else "",
     )
     return True
 
@@ -356,6 +357,7 @@ def start(
     deadline_at: int,
     approval: int | None = None,
     wanted: Usage = NO_USAGE,
+    planned: str = "",
 ) -> None:
     """Record the intent of a call that has passed the door.
 
@@ -368,6 +370,7 @@ def start(
         deadline_at: Until when its answer is waited for.
         approval: Seq of the approval that it consumes.
         wanted: What is reserved for it.
+        planned: Digest of what the plan resolved to, where a person made other arguments of it.
     """
     digest, key = known_as
     data: dict[str, Any] = {
@@ -381,6 +384,8 @@ def start(
     }
     if approval is not None:
         data["approval"] = approval
+    if planned:
+        data["planned_digest"] = planned
     if wanted.tokens or wanted.cost_micros:
         data["reserve"] = {"tokens": wanted.tokens, "cost_micros": wanted.cost_micros}
     turn.move(task, "start", data, effect=spec.effect.value)

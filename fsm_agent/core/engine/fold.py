@@ -227,13 +227,14 @@ def _start(run: Run, task: Task, event: Event) -> None:
     trouble = task.trouble
     if trouble is not None:
         if task.attempt and task.args_digest:
-            trouble.past[task.attempt] = task.args_digest
+            trouble.past.setdefault(task.attempt, task.args_digest)
         if task.attempt and data["args_digest"] != task.args_digest:
             tally.new_strategy(run, trouble)
         trouble.late = None
     task.attempt, task.started = data["attempt"], event.seq
     task.tool, task.effect = data["tool"], data["effect"]
     task.args, task.args_digest, task.key = data["args"], data["args_digest"], data["key"]
+    task.planned_digest = data.get("planned_digest", "")
     task.deadline_at = data["deadline_at"]
     task.armed, task.not_before, task.reason, task.used = None, 0, "", NO_USAGE
     tally.call_started(run, task, data["tool"], event.at)
@@ -349,9 +350,19 @@ def _answer(run: Run, task: Task, event: Event) -> None:
 def _settle(run: Run, task: Task, event: Event) -> None:
     _unprobe(run, task)
     task.not_before, task.armed = 0, None
+    if "call" in event.data:
+        _take_over(task, event.data["call"])
     if task.effect != "read":
         _prove(run, task, "yes")
     _keep_result(run, task, event.data["result"], event.data["result_digest"])
+
+
+def _take_over(task: Task, call: dict[str, Any]) -> None:
+    """The task stands for a call that another one made: what that rested on, this rests on."""
+    if task.attempt and task.args_digest:
+        trouble_of(task).past.setdefault(task.attempt, task.args_digest)
+    task.tool, task.effect = call["tool"], call["effect"]
+    task.args_digest, task.planned_digest, task.key = call["args_digest"], "", call["key"]
 
 
 def _clear(run: Run, task: Task, event: Event) -> None:
@@ -572,10 +583,11 @@ def _late_result(run: Run, event: Event) -> None:
     task = run.tasks[event.task]
     run.touch(task)
     attempt, value = event.data["attempt"], outcome["kind"] == "value"
-    past = task.trouble.past.get(attempt) if task.trouble is not None else None
+    digest = task.digest_of(attempt)
     if task.effect != "read" and (value or outcome.get("applied") == "yes"):
-        _land(run, task, task.args_digest if attempt == task.attempt else past)
-    if task.state is TaskState.RUNNING and value and past == task.args_digest:
+        _land(run, task, digest)
+    earlier = attempt != task.attempt
+    if task.state is TaskState.RUNNING and value and earlier and digest == task.args_digest:
         trouble_of(task).late = (event.seq, outcome["value"])
 
 

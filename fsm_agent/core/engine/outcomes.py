@@ -58,8 +58,7 @@ def ended(turn: Turn, task: Task, outcome: Outcome) -> None:
             fire(turn, task, Signal.SUCCESS)
             if again:
                 changes.result_changed(turn, task)
-            if turn.run.changed_at > task.started and changes.drifted(turn.run, task):
-                changes.inputs_changed(turn)
+            changes.ended(turn, task)
             if task.step.estimate is not None:
                 _weigh_cost(turn, task, outcome)
             return
@@ -174,6 +173,7 @@ def settle(
         else:
             turn.move(task, "settle", {**data, "signal": Signal.RECONCILED_APPLIED.value})
             fire(turn, task, Signal.RECONCILED_APPLIED, because=str(evidence["words"]))
+            changes.ended(turn, task)
         return True
     if task.state is TaskState.UNKNOWN:
         _clear(turn, task, "yes", evidence, signal, words, error=_error(task, signal, words))
@@ -254,8 +254,7 @@ def _late(turn: Turn, task: Task, attempt: int, outcome: Outcome) -> None:
             f"task {task.id}: a result of attempt {attempt} arrived, but only {task.attempt} were started",
             task=task.id,
         )
-    past = task.trouble.past.get(attempt) if task.trouble is not None else None
-    digest = task.args_digest if attempt == task.attempt else past
+    digest = task.digest_of(attempt)
     event = turn.emit("late_result", {"attempt": attempt, "outcome": outcome_data(outcome)}, task.id, TOOL)
     evidence = {"seq": event.seq, "words": f"the reply of attempt {attempt} arrived after its deadline"}
     if outcome.kind == "value":

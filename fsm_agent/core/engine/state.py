@@ -160,6 +160,7 @@ class Task:
         effect: Its effect class.
         args: Arguments of the last start.
         args_digest: Their digest, tool included.
+        planned_digest: The digest of what the plan resolved to, where a person made other arguments of it.
         key: Idempotency key of the last start.
         applied: What is proved about the effect under this key: ``no``, ``maybe``, ``yes``.
         deadline_at: Of the running call, or of the last one.
@@ -192,6 +193,7 @@ class Task:
     effect: str = "read"
     args: Mapping[str, Any] | None = None
     args_digest: str = ""
+    planned_digest: str = ""
     key: str = ""
     applied: str = "no"
     deadline_at: int = 0
@@ -229,6 +231,11 @@ class Task:
         if self.state is not TaskState.PENDING or not self.dead_deps:
             return False
         return self.step.join == "all" or not (self.open_deps or self.done_deps)
+
+    def digest_of(self, attempt: int) -> str | None:
+        """Return the digest of the arguments that *attempt* had; None if it is not known."""
+        past = self.trouble.past.get(attempt) if self.trouble is not None else None
+        return self.args_digest if past is None and attempt == self.attempt else past
 
     def clone(self) -> "Task":
         """Return an independent copy."""
@@ -400,6 +407,10 @@ class Run:
         """Whether a constraint that stops the run was found broken, and no plan has been adopted since."""
         stops = self.plan.constraints if self.broken and self.plan is not None else ()
         return any(c.key in self.broken and c.severity == "stop" for c in stops)
+
+    def plans(self, task: Task) -> bool:
+        """Whether the plan in force has *task*; one that a new plan dropped comes after all that it has."""
+        return self.plan is not None and task.order < len(self.plan.steps)
 
     @property
     def barred(self) -> bool:

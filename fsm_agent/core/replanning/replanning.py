@@ -270,7 +270,13 @@ def _take_over(turn: Turn, task: Task, source: Task) -> None:
     words = f"the same call was made by {source.id}"
     evidence = {"seq": source.moved, "words": words}
     data = {"evidence": evidence, "result": source.result, "result_digest": source.result_digest}
-    turn.move(task, "settle", {**data, "signal": Signal.RECONCILED_APPLIED.value})
+    call = {
+        "tool": source.tool,
+        "effect": source.effect,
+        "args_digest": source.args_digest,
+        "key": source.key,
+    }
+    turn.move(task, "settle", {**data, "call": call, "signal": Signal.RECONCILED_APPLIED.value})
     fire(turn, task, Signal.RECONCILED_APPLIED, because=words)
 
 
