@@ -197,7 +197,9 @@ def load(
     Raises:
         RulesError: The document is no table; all that is wrong is in ``findings``.
     """
-    return _load(document, name=name, base=base, params=params or {}, lines=lines or {}, flat=False)
+    return _load(
+        document, name=name, base=base, params=params or {}, lines={} if lines is None else lines, flat=False
+    )
 
 
 def from_canonical(data: Mapping[str, Any]) -> Table:
