@@ -122,7 +122,9 @@ class Scripted:
             sorted((begun + at_us / 1_000_000, index) for at_us, index in self._script.timed())
         )
         early, self._early = self._early, []
-        self.listen(early)
+        heard = {event.task for event in early if event.type == "task_moved"}
+        standing = [e for e in _standing(controller) if e.task not in heard]
+        self.listen([*standing, *early])
 
     def listen(self, events: Sequence[Event]) -> None:
         """Have the reactions that *events* call for handled next, before anything new starts."""
@@ -150,6 +152,15 @@ class Scripted:
                 await self._controller.say(_word(action, self._controller))
             except FsmAgentError as error:
                 self._screen.hint(f"{error.code} script /{index}: {safe(str(error))}")
+
+
+def _standing(controller: RunController) -> Iterator[Event]:
+    """Yield the moves, made before this process came, of the tasks that still ask something."""
+    run = controller.run
+    for name in run.questions:
+        task = run.tasks.get(name)
+        if task is not None:
+            yield Event(task.moved, run.at, "task_moved", {"dest": task.state.value}, name)
 
 
 def _word(action: Action, controller: RunController) -> Word:

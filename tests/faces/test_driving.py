@@ -288,3 +288,12 @@ def test_a_jsonl_store_works_as_well(cli):
     assert cli("run", "desk", "--store", "logs/", "--run-id", "r1").code == 4
     assert cli("resume", "r1", "--store", "logs/").code == 4
     assert cli("audit", "logs", "--json").json["verdict"] == "open"
+
+
+def test_a_script_answers_a_question_that_stood_before_it_came(cli, waiting, tmp_path):
+    script = tmp_path / "person.json"
+    do = {"approve": "T3", "by": "ann", "args": waiting["args"]}
+    script.write_text(json.dumps([{"when": {"task": "T3", "state": "awaiting-confirmation"}, "do": do}]))
+    code, status = cli.json("resume", "r1", "--operator", script)
+    assert (code, status["state"]) == (0, "done")
+    assert len(cli.ledger) == 1
