@@ -57,6 +57,8 @@ def needs_barrier(event: Event) -> bool:
     """
     if event.type == "task_moved":
         return event.data["trigger"] == "start" and str(event.data["effect"]) != "read"
+    if event.type == "probe_sent":
+        return bool(event.data["repeat"])  # it is the call once more, and what kills its process must count
     return event.type in ("run_created", "run_closed", "approval_answered", "run_asked", "owner_changed")
 
 

@@ -209,3 +209,53 @@ def test_a_call_that_a_person_edited_is_no_other_call_than_the_plan_has(effect):
         ],
         expect={"run": "done", "calls": {"pay": 1}, "planner_calls": 1},
     )
+
+
+@pytest.mark.parametrize("length", [3, 1500])
+def test_a_branch_comes_back_as_a_whole_however_long_it_is(length):
+    chain = [
+        {
+            "id": f"s{i}",
+            "tool": "look",
+            "depends_on": [f"s{i - 1}"],
+            **({"when": "$s0.v == 1"} if i == 2 else {}),
+        }
+        for i in range(1, length)
+    ]
+    result = play(
+        {"id": "s0", "tool": "look", "when": "$inputs.a == 2"},
+        *chain,
+        {"id": "slow", "tool": "slow"},
+        inputs={"a": 1},
+        tools={"look": READ, "slow": SLOW},
+        operator=[CHANGE],
+        expect={"run": "done", "calls": {"look": length}},
+    )
+    assert set(result.tasks.values()) == {"done"}
+
+
+def test_who_did_without_a_step_that_is_back_looks_at_its_result():
+    play(
+        {"id": "s0", "tool": "look", "args": {"q": "$inputs.a"}, "when": "$inputs.a == 2"},
+        {
+            "id": "b",
+            "tool": "look",
+            "args": {"q": 1},
+            "depends_on": [{"id": "s0", "optional": True}],
+            "when": "$s0.v == null",
+        },
+        {"id": "slow", "tool": "slow"},
+        inputs={"a": 1},
+        tools={"look": BY_Q, "slow": SLOW},
+        operator=[CHANGE],
+        expect={"run": "done", "tasks": {"s0": "done", "b": "cancelled"}},
+    )
+
+
+def test_a_repeated_call_that_kills_its_process_each_time_comes_to_an_end():
+    result = play(
+        {"id": "a", "tool": "put"},
+        tools={"put": {"effect": "idempotent", "calls": [{"return": 1, "crash": "after"}]}},
+        expect={"run": "unknown-result", "effects": {"put": 1}},
+    )
+    assert result.calls["put"] <= 7

@@ -114,11 +114,19 @@ def _cancelled(turn: Turn, task: Task, why: str) -> None:
     """Bring back what a condition had cancelled and would no longer, and then what hung on it."""
     run = turn.run
     when = task.step.when
-    holds = when is None or when.evaluate(scope_of(run, when.roots)).value is True
-    if task.reason_code != "condition" or not holds or task.dead_deps:
+    if when is not None and when.evaluate(scope_of(run, when.roots)).value is not True:
         return
-    turn.move(task, "invalidate", {"reason": why})
-    for name, _ in run.children[task.id]:
-        child = run.tasks[name]
-        if run.plans(child) and child.state is TaskState.CANCELLED and child.step.when is None:
-            _cancelled(turn, child, f"{task.id}, which it depends on, is back")
+    back = [(task, why)] if task.reason_code == "condition" and not task.dead_deps else []
+    while back:
+        task, why = back.pop()
+        if task.state is not TaskState.CANCELLED:
+            continue  # it hung on more than one that is back
+        turn.move(task, "invalidate", {"reason": why})
+        children = (run.tasks[name] for name, _ in reversed(run.children[task.id]))
+        back.extend((c, f"{task.id}, which it depends on, is back") for c in children if _only_hung(run, c))
+
+
+def _only_hung(run: Run, child: Task) -> bool:
+    """Whether *child* was cancelled for nothing but a dependency that a condition had cancelled, and has them all again."""
+    hung = child.state is TaskState.CANCELLED and child.reason_code == "condition" and bool(child.origin)
+    return hung and run.plans(child) and not child.dead_deps

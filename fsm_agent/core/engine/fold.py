@@ -401,7 +401,7 @@ def _new_series(task: Task) -> None:
 
 def _invalidate(run: Run, task: Task, event: Event) -> None:
     del run, event
-    task.was = task.result_digest
+    task.was = task.result_digest or "nothing"  # to those that did without, its first result is another one
     task.result, task.result_digest, task.reason, task.reason_code, task.origin = None, "", "", "", ""
     task.not_before, task.armed = 0, None
     _new_series(task)

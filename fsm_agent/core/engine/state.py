@@ -178,7 +178,7 @@ class Task:
         used: What the present attempt has reported to have used, before it ends.
         moved: Seq of the last event that moved it.
         started: Seq of its last start.
-        was: Digest of the result that it had before it was invalidated.
+        was: Digest of the result that it had before it was invalidated, ``nothing`` if it had none; empty once it has a result.
     """
 
     id: str
