@@ -26,7 +26,9 @@ from fsm_agent.core.machine import run_machine, task_machine
 from fsm_agent.runtime.context import CallContext, Reconciled, ToolError
 from fsm_agent.runtime.controller import RunController
 from fsm_agent.runtime.decider import Decider, Decision
+from fsm_agent.runtime.llm import ModelPlanner
 from fsm_agent.runtime.logs import audit, replay, why
+from fsm_agent.runtime.planner import Planner, PlannerError, Proposal
 from fsm_agent.runtime.plans import Plan
 from fsm_agent.runtime.status import Status
 from fsm_agent.runtime.toolbox import Toolbox
@@ -45,10 +47,14 @@ __all__ = [
     "FencedError",
     "FsmAgentError",
     "IllegalTransitionError",
+    "ModelPlanner",
     "NotFoundError",
     "OwnedError",
     "Plan",
     "PlanError",
+    "Planner",
+    "PlannerError",
+    "Proposal",
     "Reconciled",
     "RefusedError",
     "RulesError",

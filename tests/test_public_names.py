@@ -13,7 +13,8 @@ STUB = Path(fsm_agent.__file__).with_suffix(".pyi")
 
 NAMES = """
     CallContext ConfigError ConflictError CorruptError Decider Decision Env ExpressionError Fault FencedError FsmAgentError
-    IllegalTransitionError NotFoundError OwnedError Plan PlanError Reconciled RefusedError RulesError RunController
+    IllegalTransitionError ModelPlanner NotFoundError OwnedError Plan PlanError Planner PlannerError Proposal
+    Reconciled RefusedError RulesError RunController
     Status StoreDeadError StoreError StoreUnusableError ToolError Toolbox ToolboxError UnresolvedReferenceError
     UsageError ValueRefusedError __version__ apply audit commands decide replay run_machine task_machine why
 """.split()

@@ -44,7 +44,7 @@ class PlannerError(FsmAgentError):
     """
 
     code = "E-PLANNER"
-    exit_code = 1
+    exit_code = 3
 
     def __init__(
         self,

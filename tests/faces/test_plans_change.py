@@ -324,7 +324,7 @@ def test_as_json_the_plan_stands_beside_what_it_took(cli, model):
 
 def test_a_plan_that_cannot_be_written_or_made_is_said(cli, model):
     assert "cannot be written" in cli(*MAKE, "--input", "nights=2", "-o", "gone/made.json").err
-    assert cli(*MAKE, "-o", "made.json").code == 1  # the server has no answer left
+    assert cli(*MAKE, "-o", "made.json").code == 3  # the server has no answer left
     assert not (cli.path / "made.json").exists()
 
 
