@@ -47,7 +47,7 @@ class Vault:
 
     def hide_result(self, tool: ToolSpec, value: Any) -> Any:
         """Return a result with the declared fields replaced; and whatever else holds a known secret."""
-        if type(value) is dict and tool.secret:
+        if type(value) is dict and tool.secret and self._in_a_key(value) is None:
             return {k: self._hide(v, k) if k in tool.secret else self.mask(v) for k, v in value.items()}
         return self.mask(value)
 
@@ -172,11 +172,14 @@ class Vault:
         if type(value) is list:
             return [self.mask(item) for item in value]
         if type(value) is dict and not is_secret(value):
-            name = next((found for key in value if (found := self._found(key)) is not None), None)
+            name = self._in_a_key(value)
             if name is not None:  # a secret used as a key: the whole object is one
                 return self._reference(value, name)
             return {k: self.mask(v) for k, v in value.items()}
         return value
+
+    def _in_a_key(self, value: Mapping[str, Any]) -> str | None:
+        return next((found for key in value if (found := self._found(key)) is not None), None)
 
     def _found(self, text: str) -> str | None:
         for known, name in self._texts.items():
@@ -207,10 +210,12 @@ class Vault:
     def _hide(self, value: Any, name: str, inner: Callable[[Any, str], Any] | None = None) -> Any:
         """Replace the leaves of *value*; its shape stays, so that paths into it still lead somewhere."""
         again = inner or self._hide
-        if type(value) is dict and not is_secret(value):
+        if type(value) is dict and not is_secret(value) and self._in_a_key(value) is None:
             return {k: again(v, f"{name}.{k}") for k, v in value.items()}
         if type(value) is list:
             return [again(v, f"{name}[{i}]") for i, v in enumerate(value)]
+        if type(value) is dict and not is_secret(value):
+            return self.mask(value)  # a secret used as a key: the whole object is one
         if type(value) in (str, int, float) and not (type(value) is str and _EMBEDDED.search(value)):
             return self._reference(value, name)
         return value

@@ -305,3 +305,22 @@ def test_a_hidden_plan_resolves_to_arguments_that_the_tool_gets_in_full():
 def test_a_plan_without_inputs_or_secrets_stays_equal():
     doc = {"steps": [{"id": "a", "tool": "plain", "args": {"text": "x"}}]}
     assert Vault().hide_plan(doc, TOOLS) == doc
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {CANARY: 1},
+        {f"of {CANARY}": {"x": 1}, "user": "u"},
+        {"session": {CANARY: 1}},
+        {"session": [{f"{CANARY}!": "s3ss10n"}]},
+        {"more": {CANARY: 1}},
+    ],
+)
+@pytest.mark.parametrize("tool", [LOGIN, PLAIN], ids=["declares", "declares-nothing"])
+def test_a_known_secret_that_is_a_key_of_a_result_does_not_reach_the_log(result, tool):
+    vault = Vault()
+    vault.hide_args(LOGIN, {"token": CANARY})
+    hidden = vault.hide_result(tool, result)
+    assert CANARY.encode() not in canon.encode(hidden)
+    assert vault.reveal(LOGIN, {"token": hidden}) == {"token": result}
