@@ -12,6 +12,7 @@ import attrs
 import pytest
 
 from fsm_agent.core.engine.decide import advance, commands
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.inputs import (
     Answer,
@@ -33,7 +34,6 @@ from fsm_agent.core.inputs import (
 )
 from fsm_agent.core.machine import FINAL_RUN_STATES, WRITES, TaskState
 from fsm_agent.core.signals import Applied, Signal
-from fsm_agent.core.engine.state import Run
 from tests.core.kit import ANN, TOOLS, Lab, assert_indexed, assert_never_stuck
 
 STARTS = 3

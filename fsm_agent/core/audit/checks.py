@@ -16,7 +16,7 @@ from fsm_agent.core.engine.changes import drifted
 from fsm_agent.core.engine.derived import failure
 from fsm_agent.core.engine.door import approval_digest, args_digest, effect_before, needs_approval
 from fsm_agent.core.engine.fold import apply
-from fsm_agent.core.engine.policy import rule_on, settle_us
+from fsm_agent.core.engine.policy import STRENGTH, rule_on, settle_us
 from fsm_agent.core.engine.state import RUN, Run, Task
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Usage
@@ -109,7 +109,7 @@ class Checker:
         self._owed: dict[str, tuple[str, int]] = {}
         self._due: dict[tuple[str, str], int] = {}
         self._said: dict[str, str] = {}
-        self._adopted = False
+        self._adopted = self._ended = False
         self._used: set[int] = set()
         self._approved: dict[int, tuple[str, str, int | None, int, int]] = {}
         self._evidence: dict[int, tuple[str, str, str | None]] = {}
@@ -162,6 +162,9 @@ class Checker:
             self.find("signal", f"{signal} of {name} got no decision in its batch", seq)
         for (name, what), seq in self._due.items():
             self.find("move", f"{what} of {name} had to follow in the batch of event {seq}, and did not", seq)
+        run = self.run
+        if run.state in FINAL_RUN_STATES and not run.closed:
+            self.find("end", f"the run is {run.state.value}, and its batch does not close it with a report")
         self._owed.clear()
         self._due.clear()
         self._said.clear()
@@ -194,8 +197,12 @@ class Checker:
             self.find("order", f"epoch {event.data['epoch']} follows epoch {self.run.epoch}")
 
     def run_asked(self, event: Event) -> None:
-        """Check what a wish acknowledges, and note that a decided abort was wished for."""
+        """Check the rank of a wish and what it acknowledges, and note that a decided abort was wished for."""
         self._due.pop((RUN, "abort"), None)
+        held, wish = self.run.wish, event.data["wish"]
+        lifted = wish == "none" and held == "pause"
+        if not lifted and not (STRENGTH.index(wish) >= STRENGTH.index(held) and wish != "none"):
+            self.find("move", f"{wish} is wished while {held} is in force")
         for name in event.data.get("acknowledged", ()):
             if self.run.tasks[name].state is not TaskState.UNKNOWN:
                 self.find("end", f"{name} is acknowledged, and its result is not unknown")
@@ -205,9 +212,12 @@ class Checker:
         self.transitions += 1
         run, data = self.run, event.data
         trigger, source = data["trigger"], data["source"]
+        if run.plan is None:
+            self.find("begin", f"the run moves by {trigger} before it has a plan")
         if source != run.state.value or TABLES["run"].get((source, trigger)) != data["dest"]:
             words = f"the run is {run.state.value}; the move says {source} × {trigger} → {data['dest']}"
             self.find("legal", words)
+        self._ended = data["dest"] in ("done", "failed", "cancelled")
         fault = run_fault(trigger, **run.tally(trigger))
         if fault:
             self.find("end", f"the run moves by {trigger}: {fault}")
@@ -216,12 +226,21 @@ class Checker:
         )
         if trigger in ("abort", "cancel") and run.wish != trigger and not (trigger == "cancel" and idle):
             self.find("move", f"the run moves by {trigger}, and nobody wished it (wish {run.wish})")
-        if trigger == "resume" and source == "failed" and not _by_person(event):
-            self.find("move", "an aborted run is resumed, and no person did it")
+        if trigger == "resume" and (source == "failed" or run.paused) and not _by_person(event):
+            self.find("move", "an aborted or paused run is resumed, and no person did it")
+        if trigger == "hold" and not (run.wish == "pause" if data.get("paused") else run.questions):
+            self.find("move", "the run waits, and neither is anybody asked nor did anybody pause it")
+        if trigger == "lose" and not run.counts[TaskState.UNKNOWN]:
+            self.find("move", "the run waits for evidence, and no result is unknown")
 
     def run_closed(self, event: Event) -> None:
         """Check the end of the log."""
         state = self.run.state
+        if not self._ended:
+            self.find(
+                "end", "the log is closed, and the run has not moved to an end since it was closed before"
+            )
+        self._ended = False
         if state not in FINAL_RUN_STATES:
             self.find("end", f"the log is closed while the run is {state.value}")
         if event.data["report"]["state"] != state.value:
@@ -269,7 +288,11 @@ class Checker:
             self.find("move", f"{task.id} moves by {trigger}, and no answer says so")
         if trigger == "approve" and task.armed is None:
             self.find("approval", f"{task.id} is approved, and not everybody who must has said so")
-        if decided or _by_person(event) or self._adopted:
+        if decided or self._adopted:
+            return
+        if _by_person(event):
+            if trigger == "cancel" and self._said.get(task.id) != "answered":
+                self.find("move", f"{task.id} is cancelled by a person, and no answer says so")
             return
         if trigger == "retry" and not drifted(self.run, task):
             self.find("move", f"{task.id} is tried again, and neither a decision nor a person said so")
@@ -404,6 +427,8 @@ class Checker:
     def approval_requested(self, event: Event) -> None:
         """Check that a request is for the call it shows."""
         data, name = event.data, event.task or RUN
+        if data["kind"] != "decide" and (name, "a request") not in self._due:
+            self.find("approval", f"{name} asks for a word of kind {data['kind']}, and nothing made it ask")
         for due in (
             (name, "a request"),
             (name, "a question"),
@@ -429,6 +454,8 @@ class Checker:
             self.find("approval", f"an answer for {name} to another question")
         if data["verdict"] == "approved" and data["by"] in question.approved_by:
             self.find("approval", f"{data['by']} approves {name} twice")
+        if data["verdict"] == "edited":
+            self._due[name, "a request"] = event.seq
         over = question.expires_at is not None and event.at >= question.expires_at
         if over != (data["verdict"] == "expired"):
             self.find(
