@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from fsm_agent.core.audit.replay import replay
 from fsm_agent.core.engine.state import Run
+from fsm_agent.core.errors import StoreUnusableError
 from fsm_agent.core.events import Head
 from fsm_agent.core.inputs import Person
 from fsm_agent.faces.screen import Screen
@@ -39,6 +40,27 @@ def reading(screen: Screen) -> Iterator[Store]:
         StoreUnusableError: It is no store of ours.
     """
     store = open_store(screen.store, read_only=True, create=False)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
+def following(screen: Screen) -> Iterator[Store]:
+    """Open the store to look on while others add to it, and close it at the end.
+
+    A SQLite file that nobody has open is read as one that stands still, so whoever only reads it would never see
+    what others begin to add; a file that may not be written stands still anyway.
+
+    Raises:
+        NotFoundError: There is none.
+        StoreUnusableError: It is no store of ours.
+    """
+    try:
+        store = open_store(screen.store, create=False, anchored=Heads.beside(screen.store).read)
+    except StoreUnusableError:
+        store = open_store(screen.store, read_only=True, create=False)
     try:
         yield store
     finally:

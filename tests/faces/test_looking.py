@@ -131,8 +131,7 @@ def test_events_follow_until_the_run_ends(cli, waiting):
     with cli.start("events", "r1", "-f", "--jsonl") as following:
         assert json.loads(following.stdout.readline())["type"] == "run_created"
         cli("reject", "r1", "T3", "-m", "no")
-        out, _ = following.communicate(timeout=30)
-    assert json.loads(out.splitlines()[-1])["type"] == "run_closed"
+        assert any('"type":"run_closed"' in line for line in following.stdout)
     assert following.returncode == 0
     assert cli("events", "r1", "-f").code == 0
 
