@@ -207,8 +207,10 @@ def _default_arguments(
             if found is not None and found.state is TaskState.DONE
         },
     }
-    wanted = {p.name for p in spec.parameters} if spec is not None else set()
-    return {k: v for k, v in offered.items() if k in wanted} | args
+    if spec is None:
+        return args
+    wanted = {p.name for p in spec.parameters}
+    return {k: v for k, v in offered.items() if k in wanted or spec.extra_arguments} | args
 
 
 def _tolerated(turn: Turn, task: Task, args: Mapping[str, Any]) -> tuple[str, ...] | None:

@@ -87,6 +87,12 @@ def judge(
     found = _difference(run, old, plan, reuse, invalidated)
     if not found.added and not found.changed and not found.removed and not by_person:
         raise RefusedProposalError("strategy", "nothing in it differs from the plan in force", signature)
+    if not by_person and all(step.id in done and step.id not in invalidated for step in plan.steps):
+        raise RefusedProposalError(
+            "strategy",
+            "it leaves nothing to do; plan what is still needed for the goal, or say why it is infeasible",
+            signature,
+        )
     return Passed(plan=plan, diff=found, reuse=reuse, invalidated=invalidated, signature=signature)
 
 
