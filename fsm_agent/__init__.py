@@ -13,7 +13,7 @@ _HOME: Final = {
     "ConflictError": "core.errors",
     "CorruptError": "core.errors",
     "Decider": "runtime.decider",
-    "Decision": "runtime.decider",
+    "Decision": "runtime.decision",
     "Env": "core.inputs",
     "ExpressionError": "core.errors",
     "Fault": "core.errors",

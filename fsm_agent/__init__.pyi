@@ -25,7 +25,8 @@ from fsm_agent.core.inputs import Env
 from fsm_agent.core.machine import run_machine, task_machine
 from fsm_agent.runtime.context import CallContext, Reconciled, ToolError
 from fsm_agent.runtime.controller import RunController
-from fsm_agent.runtime.decider import Decider, Decision
+from fsm_agent.runtime.decider import Decider
+from fsm_agent.runtime.decision import Decision
 from fsm_agent.runtime.llm import ModelPlanner
 from fsm_agent.runtime.logs import audit, replay, why
 from fsm_agent.runtime.planner import Planner, PlannerError, Proposal

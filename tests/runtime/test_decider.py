@@ -22,6 +22,7 @@ from fsm_agent.runtime.configs import load_rules
 from fsm_agent.runtime.decider import Decider
 from fsm_agent.runtime.logs import audit, replay
 from fsm_agent.stores.memory import MemoryStore
+from fsm_agent.stores.transfer import import_run
 from fsm_agent.testing.clock import FakeClock
 from tests.audits import clean_log
 
@@ -237,7 +238,7 @@ def test_a_failure_that_proves_there_was_no_effect_finds_the_task_failed(signal,
 def replay_events(d: Decider):
     from fsm_agent.core.audit import replay as replays
 
-    return list(replays.events("d", d._store.read("d"), d._store.blob))
+    return list(replays.events("d", d._log._store.read("d"), d._log._store.blob))
 
 
 NOT_SENT = (
@@ -480,6 +481,15 @@ def test_a_replan_of_the_run_is_drawn_when_the_loop_goes_on(decider):
     d.observe("deadlock")
     d.observe("success", task="r")
     assert (d.plan_version, d.run.plan_version) == (2, 2)
+
+
+def test_a_new_plan_for_the_whole_run_answers_every_replan_of_a_task(decider):
+    d = decider(tasks={"w": "write", "r": "read"})
+    assert d.observe("precondition_violated", task="w").decision == "replan"
+    assert d.observe("constraint_violated").decision == "replan"
+    d.observe("success", task="r")
+    assert d.run.replans == {}
+    assert d.observe("success", task="w").decision == "done"
 
 
 def test_a_second_new_plan_keeps_the_cool_down(decider):
@@ -751,6 +761,19 @@ def test_with_a_store_the_log_is_there_and_anybody_may_go_on_with_it(tmp_path):
         Decider.open(place, "nope")
     with pytest.raises(ConflictError):
         Decider(store=place, run_id="d")
+
+
+def test_without_a_store_the_log_is_in_memory_and_leaves_as_json(decider):
+    with Decider() as d:
+        assert d.observe("success").decision == "done"
+        log = d.to_json()["log"]
+    assert audit_of_lines(log) == ()
+
+
+def audit_of_lines(lines: list[str]):
+    store = MemoryStore()
+    run = import_run(store, "".join(f"{line}\n" for line in lines).encode(), owner="test", now_us=1).run
+    return audit(store, run=run).findings
 
 
 def test_a_store_that_was_given_open_stays_open():

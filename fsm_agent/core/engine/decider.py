@@ -19,44 +19,41 @@ from typing import Any, Final
 import attrs
 
 from fsm_agent.core.engine import breaker, ending, outcomes, people, wishes
+from fsm_agent.core.engine.caller import (
+    CALLER,
+    Seen,
+    amend,
+    bring_to_pending,
+    bring_to_running,
+    call_of,
+    check_end,
+    ready_task,
+    wait_until,
+)
 from fsm_agent.core.engine.decide import decide
 from fsm_agent.core.engine.door import (
     approval_digest,
-    args_digest,
     ask_approval,
-    effect_before,
-    needs_approval,
     refuse,
-    start,
 )
 from fsm_agent.core.engine.policy import escalate, fire
-from fsm_agent.core.engine.state import RUN, Run, Task
+from fsm_agent.core.engine.state import Run, Task
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import (
-    Answer,
-    Approve,
     Create,
     Env,
     Outcome,
-    Person,
     Probed,
     Progressed,
     ReconcileAs,
     Reject,
     Resume,
-    RetryTask,
     Returned,
 )
-from fsm_agent.core.machine import FINAL_RUN_STATES, WRITES, TaskState
-from fsm_agent.core.plans import planning
-from fsm_agent.core.plans.plan import Plan
+from fsm_agent.core.machine import FINAL_RUN_STATES, TaskState
 from fsm_agent.core.signals import HOME, Applied, Effect, Signal
-from fsm_agent.core.tools import ToolSpec
-
-CALLER: Final = Person(by="caller", channel="decider")
-"""Whose word it is that a loop goes on."""
 
 _OF_RUN: Final = frozenset(HOME["run", "running"])
 _AT_THE_DOOR: Final = frozenset(
@@ -67,39 +64,11 @@ _AT_THE_DOOR: Final = frozenset(
         Signal.BLOCKED_DEPENDENCY,
     }
 )
-_OPEN: Final = frozenset({TaskState.UNKNOWN, TaskState.RUNNING})
-"""States of tasks that an abort waits for."""
 _VERDICTS: Final = {
     Signal.RECONCILED_APPLIED: "applied",
     Signal.RECONCILED_ABSENT: "absent",
     Signal.RECONCILE_INCONCLUSIVE: "inconclusive",
 }
-
-
-@attrs.frozen(kw_only=True)
-class Seen:
-    """What a caller saw of one call, or of the run as a whole.
-
-    Attributes:
-        task: The task; ignored for signals of the run.
-        signal: What happened.
-        outcome: How the call ended, for signals that a call ends with.
-        tool: Its tool; None for the one that the task had before.
-        args: Its arguments.
-        words: What is known in words; evidence where the signal is a finding.
-        result: Of an effect that was found.
-        named: The signal was named by the caller, not read from an exception: some names say that the call was
-            never sent.
-    """
-
-    task: str
-    signal: Signal
-    outcome: Outcome
-    tool: str | None = None
-    args: Mapping[str, Any] = attrs.field(factory=dict)
-    words: str = ""
-    result: Any = None
-    named: bool = True
 
 
 def opening(run: Run, given: Create, env: Env) -> tuple[Event, ...]:
@@ -126,8 +95,8 @@ def report(run: Run, given: Seen, advanced: bool, env: Env) -> tuple[Event, ...]
     """
 
     def make(turn: Turn) -> None:
-        task = _ready_task(turn, given.task)
-        _running(turn, task, given, goes_on=True)
+        task = ready_task(turn, given.task)
+        bring_to_running(turn, task, given, goes_on=True)
         word = Progressed(task=task.id, attempt=task.attempt, advanced=advanced, note=given.words)
         outcomes.progressed(turn, word)
 
@@ -142,12 +111,12 @@ def before_call(run: Run, given: Seen, env: Env) -> tuple[Event, ...]:
     """
 
     def make(turn: Turn) -> None:
-        task = _ready_task(turn, given.task)
+        task = ready_task(turn, given.task)
         tool = given.tool if given.tool is not None else run.tool_of(task.step) or ""
         why = breaker.refusal(run.breaker_of(tool), tool, max(turn.now, task.not_before))
         if why:
-            _pending(turn, task)
-            _call_of(turn, task, given)
+            bring_to_pending(turn, task)
+            call_of(turn, task, given)
             refuse(turn, task, Signal.BLOCKED_DEPENDENCY, why)
 
     return _tentative(run, env, make)
@@ -171,7 +140,7 @@ def add(run: Run, task: str, tool: str, env: Env) -> tuple[Event, ...]:
     """
     if task in run.tasks:
         raise RefusedError(f"task {task}: it is declared already; observe it", task=task)
-    return _tentative(run, env, lambda turn: _amend(turn, task, tool))
+    return _tentative(run, env, lambda turn: amend(turn, task, tool))
 
 
 def taken_over(run: Run, epoch: int, owner: str, env: Env) -> tuple[Event, ...]:
@@ -221,20 +190,20 @@ def _observe(turn: Turn, given: Seen) -> None:
         fire(turn, None, signal, because=given.words, about=about)
         return
     if signal in _VERDICTS:
-        _looked_up(turn, _task(run, given.task), given)
+        _looked_up(turn, outcomes.task_named(run, given.task), given)
         return
-    task = _ready_task(turn, given.task)
+    task = ready_task(turn, given.task)
     if signal in (Signal.REJECTED, Signal.APPROVAL_EXPIRED):
         _answered(turn, task, given)
     elif task.state is TaskState.UNKNOWN:
         _late(turn, task, given)
     elif given.named and signal in _AT_THE_DOOR and task.state is not TaskState.RUNNING:
-        _pending(turn, task)
-        _call_of(turn, task, given)
+        bring_to_pending(turn, task)
+        call_of(turn, task, given)
         refuse(turn, task, signal, given.words or f"the caller says {signal.value}")
     else:
-        _running(turn, task, given)
-        _fits(task, signal)
+        bring_to_running(turn, task, given)
+        check_end(task, signal)
         if signal is Signal.PROGRESS_STALL:
             word = Progressed(task=task.id, attempt=task.attempt, advanced=False, note=given.words)
             outcomes.progressed(turn, word)
@@ -260,7 +229,7 @@ def _looked_up(turn: Turn, task: Task, given: Seen) -> None:
     verdict = _VERDICTS[given.signal]
     words = given.words or f"the caller says {verdict}"
     if task.state is TaskState.UNKNOWN and task.probe_at:
-        _wait_until(turn, task.probe_at)
+        wait_until(turn, task.probe_at)
         data = {"attempt": task.attempt, "repeat": False, "deadline_at": turn.now}
         turn.emit("probe_sent", data, task.id)
         word = Probed(
@@ -288,8 +257,8 @@ def _late(turn: Turn, task: Task, given: Seen) -> None:
 
 def _answered(turn: Turn, task: Task, given: Seen) -> None:
     """A person said no before the call, or nobody said anything."""
-    _pending(turn, task)
-    spec, args = _call_of(turn, task, given)
+    bring_to_pending(turn, task)
+    spec, args = call_of(turn, task, given)
     expired = given.signal is Signal.APPROVAL_EXPIRED
     digest = approval_digest(turn.run, task, spec, args)
     ask_approval(turn, task, spec, args, digest, within_us=0 if expired else None)
@@ -297,175 +266,6 @@ def _answered(turn: Turn, task: Task, given: Seen) -> None:
         people.expire(turn, task.id)
     else:
         people.reject(turn, Reject(task=task.id, who=attrs.evolve(CALLER, note=given.words)))
-
-
-# ── bringing a task to where the signal is at home ────────────────────────────────────────────────────────────
-
-
-def _task(run: Run, name: str) -> Task:
-    return outcomes.task_named(run, name)
-
-
-def _ready_task(turn: Turn, name: str) -> Task:
-    """Return a task of a run in which calls may be made."""
-    task = _task(turn.run, name)
-    if turn.run.wish != "none" and task.state not in _OPEN:
-        left = ", ".join(t.id for t in turn.run.tasks.values() if t.state in _OPEN)
-        raise RefusedError(f"task {name}: the run is being aborted, and waits only for {left}", task=name)
-    _go_on(turn)
-    return task
-
-
-def _go_on(turn: Turn) -> None:
-    """Whoever was asked about the run as a whole has let the loop go on."""
-    if RUN in turn.run.questions:
-        people.answer(turn, Answer(task=RUN, value={"decide": "continue"}, who=CALLER))
-    if RUN in turn.run.replans and not turn.run.counts[TaskState.UNKNOWN]:
-        _planned(turn, RUN)
-
-
-def _pending(turn: Turn, task: Task) -> None:
-    """Bring *task* to where a call of it can start."""
-    run = turn.run
-    if task.state is TaskState.FAILED and task.id in run.questions:
-        people.retry(turn, RetryTask(task=task.id, who=CALLER))
-    elif task.state is TaskState.FAILED:
-        _planned(turn, task.id)
-    elif task.state is TaskState.DONE:
-        if task.effect in WRITES:
-            raise RefusedError(
-                f"task {task.id}: it is done, and a {task.effect} is never run again; give the next one a name of "
-                "its own",
-                task=task.id,
-                code="E-APPLIED",
-            )
-        turn.move(task, "invalidate", {"reason": "the caller runs it again"})
-    elif task.state is not TaskState.PENDING:
-        found = {
-            TaskState.CANCELLED: "it was rejected or skipped",
-            TaskState.UNKNOWN: "its result is unknown",
-        }
-        raise RefusedError(
-            f"task {task.id}: {found.get(task.state, 'its call is under way')}, so no call of it can start",
-            task=task.id,
-        )
-    _wait_until(turn, task.not_before)
-
-
-def _wait_until(turn: Turn, at: int) -> None:
-    """A delay that was given is taken as waited for."""
-    if at > turn.now:
-        turn.env = attrs.evolve(turn.env, now_us=at)
-
-
-def _planned(turn: Turn, name: str) -> None:
-    """The plan that was asked for by the replan called *name* is drawn, or the caller would not go on."""
-    run = turn.run
-    assert run.plan is not None, "a decider begins with a plan"
-    unknown = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN]
-    if unknown:
-        raise RefusedError(
-            f"task {name}: its new plan waits until it is known what became of {', '.join(unknown)}; observe "
-            "what the look-up found",
-            task=name,
-            code="E-UNKNOWN",
-        )
-    request = run.replans[name]
-    _wait_until(turn, request.not_before)
-    turn.emit("planner_asked", {"request": request.seq, "scope": request.scope}, request.task)
-    _adopt(turn, run.plan, scope=request.scope, why=request.why, answers=name)
-    version = run.plan_version
-    for task in run.tasks.values():
-        own = task.id == name or (task.effect not in WRITES and task.id not in run.replans)
-        if task.state is TaskState.FAILED and own:
-            turn.move(task, "retry", {"delay_ms": 1, "series": True, "reason": f"plan {version}"})
-
-
-def _amend(turn: Turn, name: str, tool: str) -> None:
-    """The plan has the step *name* with this tool, and is otherwise the same."""
-    run = turn.run
-    assert run.plan is not None, "a decider begins with a plan"
-    step = {"id": name, "tool": tool}
-    steps = [step if s["id"] == name else s for s in run.plan.doc["steps"]]
-    if name not in run.tasks:
-        steps.append(step)
-    plan: Plan = planning.load({**run.plan.doc, "steps": steps})
-    _adopt(turn, plan, scope="local", why=f"the caller calls {tool} for {name}", changed=name)
-
-
-def _adopt(turn: Turn, plan: Plan, *, why: str, changed: str = "", **more: Any) -> None:
-    run = turn.run
-    new = bool(changed) and changed not in run.tasks
-    found = {
-        "kept": [s.id for s in plan.steps if s.id != changed],
-        "changed": [changed] if changed and not new else [],
-        "added": [changed] if new else [],
-        "removed": [],
-    }
-    turn.emit(
-        "plan_adopted",
-        {
-            "plan_version": run.plan_version + 1,
-            "plan": dict(plan.doc),
-            "digest": plan.digest,
-            "origin": "caller",
-            "why": why,
-            "diff": found,
-            "explanation": "the caller's own plan",
-            **more,
-        },
-    )
-
-
-def _call_of(turn: Turn, task: Task, given: Seen) -> tuple[ToolSpec, dict[str, Any]]:
-    """Return tool and arguments of the task's next call; another tool than before is a change of the plan."""
-    run = turn.run
-    planned = run.tool_of(task.step) or ""
-    tool = planned if given.tool is None else given.tool
-    if tool != planned:
-        _amend(turn, task.id, tool)
-    return run.tools[tool], dict(given.args)
-
-
-def _running(turn: Turn, task: Task, given: Seen, *, goes_on: bool = False) -> None:
-    """Bring *task* to running: the call that was seen had a start.
-
-    Args:
-        turn: The turn.
-        task: The task.
-        given: What was seen.
-        goes_on: The call goes on; else it has ended, and nobody waits for it any more.
-    """
-    if task.state is TaskState.RUNNING:
-        return
-    run = turn.run
-    _pending(turn, task)
-    spec, args = _call_of(turn, task, given)
-    digest = args_digest(spec, args)
-    key = run.key_of(task, digest)
-    why = effect_before(run, task, spec, key)
-    if why:
-        raise RefusedError(f"task {task.id}: {why}; give the next write a name of its own", task=task.id)
-    approval = None
-    if needs_approval(task, spec):
-        yes = approval_digest(run, task, spec, args)
-        ask_approval(turn, task, spec, args, yes)
-        people.approve(turn, Approve(task=task.id, digest=yes, who=CALLER))
-        assert task.armed is not None, "one yes suffices"
-        approval = task.armed.seq
-    waits = spec.timeout_us if goes_on else 1
-    start(turn, task, spec, args, (digest, key), deadline_at=turn.now + waits, approval=approval)
-
-
-def _fits(task: Task, signal: Signal) -> None:
-    """Refuse signals that a call of this effect class cannot end with."""
-    if task.effect == Effect.READ and signal is Signal.OUTCOME_UNKNOWN:
-        found = "a read has no effect that could be unknown; observe transient_error"
-    elif task.effect != Effect.READ and signal is Signal.PROGRESS_STALL:
-        found = f"a {task.effect} that stalls is awaited; report its progress, and observe how it ends"
-    else:
-        return
-    raise RefusedError(f"task {task.id}: {found}", task=task.id)
 
 
 # ── what a decision asks of the caller ────────────────────────────────────────────────────────────────────────
