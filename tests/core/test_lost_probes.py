@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.core.kit import BLIND, SAME, WRITE, lab
+from tests.core.kit import BLIND, SAME, TOOLS, WRITE, lab
 
 PLANS = {"put": SAME, "pay": WRITE}
 
@@ -66,3 +66,13 @@ def test_what_is_decided_tentatively_leaves_even_the_order_of_running_calls_as_i
         given.returns("b")  # the kit decides it tentatively first, and compares
         given.tick(1)
         assert list(given.run.running) == ["a", "c", "d"]
+
+
+def test_an_owner_without_the_tool_does_not_make_the_next_one_look_too_early():
+    with lab([{"id": "a", "tool": "put"}]) as given:
+        given.crash(tools=tuple(t for t in TOOLS if t is not SAME))
+        given.crash(tools=TOOLS)
+        task = given.task("a")
+        while not given.events("probe_sent"):
+            given.until_due()
+        assert given.events("probe_sent")[0].at >= task.deadline_at + SAME.settle_us

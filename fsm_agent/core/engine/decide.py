@@ -17,7 +17,7 @@ from fsm_agent.core.engine import budget, people, spoken, wishes
 from fsm_agent.core.engine.ending import check_constraints, proceed
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.outcomes import ended, inconclusive, probed, progressed, returned
-from fsm_agent.core.engine.policy import has_probe
+from fsm_agent.core.engine.policy import has_probe, settle_us
 from fsm_agent.core.engine.state import RUN, Run, Task
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import PlanError
@@ -258,6 +258,12 @@ def _send_probe(turn: Turn, task: Task) -> None:
     """Send a probe through the door's checks of budget and wish."""
     run = turn.run
     spec = run.spec_of(task)
+    early = task.deadline_at + settle_us(run, task)
+    if turn.now < early:  # an owner without the tool had set the time, and knew nothing of how long it takes
+        words = "no probe was sent: its effect need not be visible yet"
+        data = {"verdict": "inconclusive", "evidence": words, "by": "door", "attempt": task.attempt}
+        turn.emit("reconciled", {**data, "probe_at": early}, task.id)
+        return
     why = budget.missing(run, Usage()) if budget.limited(run) else ""
     if not why and (spec is None or not has_probe(run, task)):
         why = f"{task.tool} has no probe"
