@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from fsm_agent.core.plans import planning
+from fsm_agent.core.replanning import strategy
 from fsm_agent.testing.scenario import parse
 from fsm_agent.testing.simulate import simulate
 
@@ -323,3 +325,19 @@ def test_a_proposal_of_nothing_new_is_refused():
         assert refused(result)[0] == "strategy"
         assert result.tasks["d"] == "done"
     assert "leaves nothing to do" in refused(result)[1]
+
+
+def test_steps_that_make_the_same_call_under_another_id_are_found_without_a_run():
+    old = planning.load(
+        [step("a"), step("b", "more", "a", args={"x": "$a.n"}), {"id": "q", "description": "?"}]
+    )
+    new = planning.load(
+        [
+            step("a2"),
+            step("b", "more", "a2", args={"x": "$a2.n"}),
+            step("c", "more", "a2"),
+            {"id": "r", "description": "?"},
+        ]
+    )
+    assert strategy.same_calls(old, new) == {"a2": "a"}
+    assert strategy.diff(old, new).changed == ("b",)

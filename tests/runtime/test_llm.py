@@ -13,7 +13,7 @@ from fsm_agent.runtime.endpoint import Endpoint
 from fsm_agent.runtime.llm import InfeasibleError, ModelPlanner
 from fsm_agent.runtime.planner import PlannerError
 from tests.runtime.model_server import Answer, ModelServer, said
-from tests.runtime.runs import go, running
+from tests.runtime.runs import go, resumed, running
 
 FOUR = Plan.make(
     {
@@ -310,6 +310,27 @@ def test_a_run_is_replayed_without_asking_anybody(tmp_path):
         again = replay(place, run=status.run)
         assert (again.plan_version, again.account.planner_calls) == (2, 1)
         assert len(server.requests) == 1
+
+
+def test_a_run_that_is_resumed_without_its_planner_asks_a_person(tmp_path):
+    place = str(tmp_path / "runs.db")
+    desk = Desk()
+
+    async def begin(server):
+        async with running(FOUR, desk.tools, store=place, planner=planner(server), run_id="r") as it:
+            await it.wait(until=lambda status: status.budgets["planner_calls"]["used"] == 1)
+
+    async def go_on():
+        async with resumed(place, "r", desk.tools) as it:
+            await it.wait()
+            return it.status()
+
+    with ModelServer(Answer({}, hang=True)) as server:
+        asyncio.run(begin(server))
+    status = asyncio.run(go_on())
+    (question,) = status.questions
+    assert question.task == "extract_b"
+    assert "retry" in question.answers
 
 
 # ── from the environment ──────────────────────────────────────────────────────────────────────────────────────
