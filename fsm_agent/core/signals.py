@@ -183,7 +183,8 @@ DOMAIN: Final[dict[str, tuple[str, ...] | tuple[int, int]]] = {
 """Every fact the engine offers to a table: an enumeration, or an inclusive range of integers.
 
 ``signal_count`` counts how often this signal fired on this step in the present attempt series, or about the run, this
-time included; ``stall_steps`` how often nothing new came in a row: reports of a call, or the same answers; ``repeat_streak`` how often its fingerprint came in a row; ``consecutive_replans`` the replans since a
-step was last newly done; ``replan_scope`` is the scope of the replan that was asked for last, for the signal
-``plan_rejected``. A step without a tool has effect ``read``. Counts saturate at their upper end.
+time included; ``stall_steps`` how often nothing new came in a row: reports of a call, or the same answers;
+``repeat_streak`` how often its fingerprint came in a row; ``consecutive_replans`` the replans since a step was last
+newly done; ``replan_scope`` is the scope of the replan that was asked for last, for the signal ``plan_rejected``. A
+step without a tool has effect ``read``. Counts saturate at their upper end.
 """
