@@ -96,7 +96,36 @@ def expiring():
     return it
 
 
-RUNS = {make.__name__: make() for make in (full, aborted, rejected, expiring)}
+def stopped():
+    """A broken constraint, a person who goes on, two approvals, a pause over a probe."""
+    steps = [
+        {"id": "a", "tool": "look"},
+        {"id": "c", "tool": "look", "args": {"c": 1}, "depends_on": ["a"]},
+        {"id": "p", "tool": "pay", "args": {"p": 1}, "timeout_s": 30},
+        *(
+            {"id": n, "tool": "burn", "args": {n: 1}, "confirm_within_s": 100, "depends_on": ["c"]}
+            for n in "xy"
+        ),
+    ]
+    it = Lab(steps, checked=False, constraints=[{"key": "k", "value": 1, "check": "$a.n == value"}])
+    it.returns("a", {"n": 2})
+    it.decide("run", "continue")
+    it.returns("c", 1)
+    it.approve("x")
+    it.approve("y")
+    it.returns("x", 1)
+    it.returns("y", 1)
+    until(it, lambda: it.states["p"] == "unknown-result")
+    it.ask("pause")
+    until(it, lambda: it.task("p").probing)
+    it.finds("p", "applied", 3)
+    it.resume()
+    it.check()
+    assert it.run.state == "done", it.states
+    return it
+
+
+RUNS = {make.__name__: make() for make in (full, aborted, rejected, expiring, stopped)}
 LOGS = {name: it.events() for name, it in RUNS.items()}
 
 
@@ -242,6 +271,71 @@ def test_a_forged_member_is_found_by_the_check_that_is_for_it(check, name, place
     else:
         events = changed(name, index, path, value)
     assert check in judged(name, events)
+
+
+def added(name, after, **fields):
+    """Return the log with one more event in the batch of the one at index *after*."""
+    log = LOGS[name]
+    before = log[after]
+    event = Event(before.seq, before.at + 1, tx=before.tx or [before.seq, 1], **fields)
+    later = [e._replace(at=e.at + 2) for e in log[after + 1 :]]
+    return renumbered([*log[: after + 1], event, *later])
+
+
+def test_a_start_while_a_question_about_the_whole_run_is_open_is_found():
+    index = where("stopped", "approval_answered", kind="decide")
+    assert "intent" in judged("stopped", renumbered(LOGS["stopped"][:index] + LOGS["stopped"][index + 1 :]))
+
+
+def test_a_start_of_a_step_that_the_plan_in_force_does_without_is_found():
+    log = LOGS["stopped"]
+    plan = copy.deepcopy(log[where("stopped", "plan_adopted")].data)
+    plan["plan"]["steps"] = [s for s in plan["plan"]["steps"] if s["id"] not in "xy"]
+    plan |= {"digest": canon.value_digest("plan", plan["plan"]), "plan_version": 2, "answers": "run"}
+    index = where("stopped", "task_moved", trigger="start", task="x") - 1
+    assert "intent" in judged("stopped", added("stopped", index, type="plan_adopted", data=plan))
+
+
+def test_an_approval_of_another_call_or_after_its_time_is_found():
+    index = where("stopped", "task_moved", trigger="start", task="y")
+    other = log_of(where("stopped", "approval_answered", task="x", verdict="approved"))
+    assert "approval" in judged("stopped", changed("stopped", index, "approval", other.seq))
+    log = list(LOGS["stopped"])
+    late = [e._replace(at=e.at + (200_000_000 if i >= index else 0)) for i, e in enumerate(log)]
+    assert "approval" in judged("stopped", late)
+
+
+def log_of(index):
+    return LOGS["stopped"][index]
+
+
+def test_a_call_that_is_sent_again_after_a_wish_is_found():
+    index = where("stopped", "probe_sent")
+    assert "probe" in judged("stopped", changed("stopped", index, "repeat", True))
+
+
+@pytest.mark.parametrize("attempt", [0, 1, 2])
+def test_a_late_result_of_a_call_that_was_never_made_or_still_runs_is_found(attempt):
+    index = where("stopped", "task_moved", trigger="start", task="x")
+    data = {"attempt": attempt, "outcome": {"kind": "value", "value": 1}}
+    assert "evidence" in judged("stopped", added("stopped", index, type="late_result", data=data, task="x"))
+
+
+@pytest.mark.parametrize("said", ["hold", "lose", "resume"])
+def test_a_run_that_waits_or_goes_on_without_a_reason_is_found(said):
+    source, dest = {
+        "hold": ("running", "awaiting-confirmation"),
+        "lose": ("running", "unknown-result"),
+        "resume": ("awaiting-confirmation", "running"),
+    }[said]
+    name = "stopped"
+    index = (
+        where(name, "run_moved", trigger="start")
+        if said != "resume"
+        else where(name, "run_moved", trigger="hold", paused=True)
+    )
+    data = {"trigger": said, "source": source, "dest": dest, "reason": "r"}
+    assert "move" in judged(name, added(name, index, type="run_moved", data=data))
 
 
 def renumbered(events):

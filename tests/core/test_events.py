@@ -17,6 +17,7 @@ from fsm_agent.core.events import (
     from_line,
     genesis,
     hydrate,
+    named_values,
     seal,
     shrink,
     to_body,
@@ -144,6 +145,18 @@ def test_large_values_leave_the_body_and_come_back_whatever_they_look_like(resul
     for name, stored in blobs.items():
         assert canon.blob_digest(stored) == name
     assert len(record.body) < 5 * canon.BLOB_BYTES
+
+
+@given(VALUES, VALUES, VALUES)
+def test_an_event_names_the_large_values_that_left_it(result, first, outcome):
+    data = {
+        "result": result,
+        "args": {"a": first},
+        "outcome": {"kind": "value", "value": outcome},
+        "answer": result,
+    }
+    _, blobs, record = through_the_log(data)
+    assert set(named_values(from_body(record.body))) == set(blobs)
 
 
 def test_a_large_value_is_stored_once_by_digest_and_small_ones_stay():

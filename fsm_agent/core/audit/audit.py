@@ -100,4 +100,3 @@ def _events(
         except FsmAgentError as error:
             auditor.find("body", str(error), record.seq)
             yield record, None
-            return

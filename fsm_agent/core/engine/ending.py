@@ -81,9 +81,7 @@ def _waits(run: Run) -> bool:
 
 
 def movable(run: Run) -> bool:
-    """Whether something goes on without a person; after a wish only what is out, and probes, still do."""
-    if run.running or run.probing:
-        return True
+    """Whether something goes on in a run that waits, without a person; after a wish only probes still do."""
     if run.wish != "none":
         return any(run.meant(t) for t in run.timers if t[1] == "probe")
     if run.asked or replanning.due(run, run.at, woken=True) is not None:
