@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from fsm_agent import ConfigError, Plan, PlanError, Toolbox, ToolError, UsageError, replay
+from fsm_agent import CallContext, ConfigError, Plan, PlanError, Toolbox, ToolError, UsageError, replay
 from fsm_agent.core.errors import ValueRefusedError
 from fsm_agent.core.replanning import prompt
 from fsm_agent.runtime import llm
@@ -92,8 +92,9 @@ class Desk:
         self.tools = tools = Toolbox()
 
         @tools.read
-        async def retrieve() -> str:
+        async def retrieve(*, ctx: CallContext) -> str:
             self.calls.append("retrieve")
+            ctx.spend(tokens=120, cost="0.0003")
             return first
 
         @tools.read(description="look in more places")
@@ -173,7 +174,8 @@ def test_the_model_sees_progress_results_failure_and_tools_and_nothing_of_the_lo
         "抽取器返回空",
         'retrieve => "命中 3 篇文档"',
         'extract_a => "A 的要点"',
-        "widen (read), cost of a call",
+        "widen (read), cost of a call: not known yet",
+        'retrieve (read), cost of a call so far: {"cost_micros": 300, "tokens": 120}',
         "look in more places",
         "pay (write)",
     ):
@@ -245,7 +247,7 @@ def test_an_answer_cut_at_its_limit_is_in_the_log_and_what_it_cost_counts():
     (refused,) = data(events, "replan_refused")
     assert refused["answer"] == cut
     assert refused["usage"]["tokens"] == 100
-    assert status.budgets["tokens"]["used"] == 200
+    assert status.budgets["tokens"]["used"] == 320
 
 
 def test_a_server_that_asks_for_time_gets_it():

@@ -266,8 +266,8 @@ def _ended(run: Run, task: Task, event: Event) -> None:
     usage = outcome.get("usage")
     if usage is not None:
         _spend(run, usage)
-        if run.metered or run.has_planner:  # a planner is told what calls cost
-            _measure(run, task.tool or "", usage)
+    if (run.metered or run.has_planner) and (usage is not None or task.used is not NO_USAGE):
+        _measure(run, task, usage or {})  # a planner is told what calls cost
     if task.effect != "read":
         applied = "yes" if event.data["trigger"] == "succeed" else outcome.get("applied", "maybe")
         _prove(run, task, applied)
@@ -278,12 +278,14 @@ def _spend(run: Run, usage: dict[str, Any]) -> None:
     run.account.cost_micros += usage.get("cost_micros", 0)
 
 
-def _measure(run: Run, tool: str, usage: dict[str, Any]) -> None:
+def _measure(run: Run, task: Task, usage: dict[str, Any]) -> None:
+    """Count what an ended call has used in all: on the way, and at its end."""
+    tool = task.tool or ""
     calls, tokens, cost = run.account.by_tool.get(tool, (0, 0, 0))
     run.account.by_tool[tool] = (
         calls + 1,
-        tokens + usage.get("tokens", 0),
-        cost + usage.get("cost_micros", 0),
+        tokens + task.used.tokens + usage.get("tokens", 0),
+        cost + task.used.cost_micros + usage.get("cost_micros", 0),
     )
 
 
