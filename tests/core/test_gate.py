@@ -303,6 +303,18 @@ def test_a_write_that_a_proposal_adds_asks_a_person_first(hidden):
     assert result.effects["pay"] == 0
 
 
+def test_whoever_approves_is_told_that_the_same_call_was_made_already():
+    """Its arguments are known only later, so nobody could tell when the plan was proposed."""
+    look = {"effect": "read", "calls": [{"return": {"n": 1}}]}
+    plan = [step("p", "pay", args={"x": 1}), step("c", "gone", "p")]
+    new = [step("d", "look", "p"), step("p2", "pay", "d", args={"x": "$d.n"})]
+    result = play(plan, new, tools={**WORLD, "look": look})
+    asked = next(e.data for e in result.events if e.type == "approval_requested")
+    assert asked["same_as"] == ["p"]
+    assert asked["say"] == "may pay be called? (the same call was made by p already)"
+    assert result.effects["pay"] == 1
+
+
 # ── strategies ────────────────────────────────────────────────────────────────────────────────────────────────
 
 

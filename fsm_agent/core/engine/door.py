@@ -420,6 +420,10 @@ def ask_approval(
         "say": step.description or f"may {spec.name} be called?",
         "approvers": step.approvers,
     }
+    made = _made_before(turn.run, task, spec, args)
+    if made:
+        data["same_as"] = made
+        data["say"] = f"{data['say']} (the same call was made by {', '.join(made)} already)"
     if edited_from is not None:
         data["base_digest"], data["base_args"] = edited_from[0], dict(edited_from[1])
     if armed is not None:
@@ -433,3 +437,17 @@ def ask_approval(
     if task.state is TaskState.PENDING:
         turn.move(task, "hold", {"kind": "approval"})
     turn.emit("approval_requested", data, task.id)
+
+
+def _made_before(run: Run, task: Task, spec: ToolSpec, args: Mapping[str, Any]) -> list[str]:
+    """Return the first tasks that made exactly this call with an effect that is or may be there.
+
+    In a first plan two equal calls are meant to be two; after a change of the plan whoever approves has to know.
+    """
+    if run.plan_version < 2 or spec.effect not in WRITES:
+        return []
+    digest = args_digest(spec, args)
+    found = [
+        t.id for t in run.tasks.values() if t.args_digest == digest and t.applied != "no" and t is not task
+    ]
+    return found[:8]
