@@ -108,6 +108,10 @@ def connect(path: Path, *, read_only: bool, create: bool, vfs: str | None = None
     except apsw.Error as error:
         db.close()
         raise _at_opening(path, error) from error
+    except OSError as error:
+        db.close()
+        found = f"its directory cannot be made durable ({error.strerror})"
+        raise _unusable(path, found, "look at the disk") from error
     except FsmAgentError:
         db.close()
         raise
