@@ -261,6 +261,24 @@ def test_what_may_be_answered_depends_on_what_is_asked():
         assert legal_answers(it.run, it.task("a")) == ("continue", "abort")
 
 
+def test_a_decision_may_refill_a_counter_and_spend_none(tmp_path):
+    path = tmp_path / "generous.toml"
+    path.write_text(
+        """
+        schema = 1
+        extends = "default"
+        [decisions.escalate]
+        refill = ["retries_left"]
+        """
+    )
+    with lab([LOOK], rules=path, params={"retries": 1}) as it:
+        it.fails("a")
+        it.until_due()
+        assert it.task("a").trouble.spent == {"retries_left": 1}
+        it.fails("a", "auth_denied")
+        assert it.task("a").trouble.spent == {"retries_left": 0}
+
+
 # ── turns ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

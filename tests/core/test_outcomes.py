@@ -395,6 +395,21 @@ def test_a_write_that_took_effect_late_with_other_arguments_is_a_question_and_no
         assert it.decisions("a")[-1] == ("precondition_violated", "escalate")
 
 
+def test_a_late_reply_to_a_write_takes_the_request_for_another_one_back():
+    step = {"id": "a", "tool": "pay", "args": {"week": "$inputs.week"}, "requires_confirmation": True}
+    with lab([step], inputs={"week": 1}) as it:
+        it.approve("a")
+        to_probe(it)
+        it.finds("a", "absent")
+        it.until_due()
+        it.set(week=2)
+        assert it.states == {"a": "awaiting-confirmation"}
+        it.returns("a", "of week 1", attempt=1)
+        assert it.states == {"a": "failed"}
+        assert it.decisions("a")[-1] == ("precondition_violated", "escalate")
+        assert "retry" not in it.question("a").answers
+
+
 def test_a_late_reply_whose_references_are_gone_is_only_recorded():
     steps = [
         {"id": "r", "tool": "look", "args": {"r": 1}, "done_when": "x == 1"},

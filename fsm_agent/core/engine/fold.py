@@ -201,10 +201,9 @@ def _task_moved(run: Run, event: Event) -> None:
 
 def _release(run: Run, task: Task, before: int, after: int) -> None:
     """Tell the dependents that *task* became done, cancelled, or open again."""
-    if before == _OPEN:
-        _estimate(run, task, -1)
-    elif after == _OPEN:
-        _estimate(run, task, 1)
+    _estimate(
+        run, task, -1 if before == _OPEN else 1
+    )  # one of the two is open: done and cancelled never meet
     for name, optional in run.children[task.id]:
         child = run.tasks[name]
         run.touch(child)
@@ -642,13 +641,12 @@ def _planner_asked(run: Run, event: Event) -> None:
 def _replan_refused(run: Run, event: Event) -> None:
     data = event.data
     name = event.task or RUN
-    request = run.replans.get(name)
-    if request is not None:
-        if data.get("ended"):
-            run.drop(run.replans, name)
-        else:
-            told = f"{data['gate']}: {data['why']}"
-            run.put(run.replans, name, attrs.evolve(request, refusals=(*request.refusals, told)))
+    request = run.replans[name]
+    if data.get("ended"):
+        run.drop(run.replans, name)
+    else:
+        told = f"{data['gate']}: {data['why']}"
+        run.put(run.replans, name, attrs.evolve(request, refusals=(*request.refusals, told)))
     run.asked, run.asked_for = 0, ""
     if "strategy" in data:
         run.strategies |= {data["strategy"]}

@@ -5,7 +5,7 @@ is an event with the row, the facts it saw and a reason, whatever it leads to.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, assert_never
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine import breaker, budget, derived
@@ -268,6 +268,8 @@ def _act(
         case Decision.REPLAN_LOCAL | Decision.REPLAN_GLOBAL:
             scope = decide.removeprefix("replan-")
             _ask_replan(turn, task, signal, scope, reason, wait_us=params.get("wait_us", 0))
+        case _:
+            assert_never(decide)
 
 
 def _ask_replan(
