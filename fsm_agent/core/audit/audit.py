@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import attrs
 
-from fsm_agent.core.audit.checks import CHECKS, Checker, Finding
+from fsm_agent.core.audit.checks import CHECKS, Checker, Finding, check
 from fsm_agent.core.errors import FsmAgentError
 from fsm_agent.core.events import TYPES, Event, Head, Record, chain, from_body, genesis, hydrate, to_body
 
@@ -57,7 +57,7 @@ def audit(
     end = genesis(run)
     for record, event in _events(auditor, run, records, blob):
         end = Head(record.seq, record.hash)
-        if event is None or not auditor.event(event):
+        if event is None or not check(auditor, event):
             break
         if head is not None and head.seq == record.seq and head.hash != record.hash:
             auditor.find("head", "the log has another event here than the head kept outside says")
