@@ -9,7 +9,9 @@ from typing import Any
 
 import attrs
 
-from fsm_agent.core.engine.door import approval_digest
+from fsm_agent.core.engine.arguments import (
+    approval_digest,
+)
 from fsm_agent.core.engine.state import RUN, Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import (

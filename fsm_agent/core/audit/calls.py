@@ -4,7 +4,12 @@ from typing import Any
 
 from fsm_agent.core.audit.checker import Checker
 from fsm_agent.core.engine import budget
-from fsm_agent.core.engine.door import approval_digest, args_digest, effect_before, needs_approval
+from fsm_agent.core.engine.arguments import (
+    approval_digest,
+    args_digest,
+    effect_before,
+    needs_approval,
+)
 from fsm_agent.core.engine.policy import settle_us
 from fsm_agent.core.engine.state import RUN, Task
 from fsm_agent.core.events import Event

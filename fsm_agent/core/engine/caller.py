@@ -9,12 +9,14 @@ from typing import Any, Final
 import attrs
 
 from fsm_agent.core.engine import outcomes, people
-from fsm_agent.core.engine.door import (
+from fsm_agent.core.engine.arguments import (
     approval_digest,
     args_digest,
-    ask_approval,
     effect_before,
     needs_approval,
+)
+from fsm_agent.core.engine.door import (
+    ask_approval,
     start,
 )
 from fsm_agent.core.engine.state import RUN, Task

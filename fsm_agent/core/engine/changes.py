@@ -7,7 +7,11 @@ again. A write that is done is never repeated: whether it may stand is a questio
 
 from collections.abc import Iterable
 
-from fsm_agent.core.engine.door import approval_digest, resolve, scope_of
+from fsm_agent.core.engine.arguments import (
+    approval_digest,
+    resolve,
+    scope_of,
+)
 from fsm_agent.core.engine.policy import ask, may_retry
 from fsm_agent.core.engine.state import Run, Task
 from fsm_agent.core.engine.turn import Turn

@@ -19,6 +19,9 @@ from typing import Any, Final
 import attrs
 
 from fsm_agent.core.engine import breaker, ending, outcomes, people, wishes
+from fsm_agent.core.engine.arguments import (
+    approval_digest,
+)
 from fsm_agent.core.engine.caller import (
     CALLER,
     Seen,
@@ -32,7 +35,6 @@ from fsm_agent.core.engine.caller import (
 )
 from fsm_agent.core.engine.decide import decide
 from fsm_agent.core.engine.door import (
-    approval_digest,
     ask_approval,
     refuse,
 )

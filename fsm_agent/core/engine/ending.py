@@ -9,7 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from fsm_agent.core.engine import budget
-from fsm_agent.core.engine.door import schedule
+from fsm_agent.core.engine.door import (
+    schedule,
+)
 from fsm_agent.core.engine.policy import fire
 from fsm_agent.core.engine.state import BENIGN, RUN, Run, Task
 from fsm_agent.core.engine.turn import Turn

@@ -10,7 +10,13 @@ from typing import Any
 from fsm_agent.core import canon
 from fsm_agent.core.classification.fingerprint import fingerprint
 from fsm_agent.core.engine import changes, derived
-from fsm_agent.core.engine.door import fire_failed, present_digest, scope_of
+from fsm_agent.core.engine.arguments import (
+    present_digest,
+    scope_of,
+)
+from fsm_agent.core.engine.door import (
+    fire_failed,
+)
 from fsm_agent.core.engine.policy import escalate, fire, last_signal, may_retry
 from fsm_agent.core.engine.state import Run, Task
 from fsm_agent.core.engine.turn import Turn

@@ -7,8 +7,14 @@ here: an approval is armed, and the door consumes it.
 from typing import Any
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine import door, wishes
-from fsm_agent.core.engine.door import approval_digest, ask_approval, fire_failed
+from fsm_agent.core.engine import arguments, wishes
+from fsm_agent.core.engine.arguments import (
+    approval_digest,
+)
+from fsm_agent.core.engine.door import (
+    ask_approval,
+    fire_failed,
+)
 from fsm_agent.core.engine.outcomes import absent, settle, task_named
 from fsm_agent.core.engine.policy import escalate, fire, has_probe, may_retry, settle_us
 from fsm_agent.core.engine.state import RUN, Question, Run, Task
@@ -134,7 +140,7 @@ def _answer_step(turn: Turn, question: Question, given: Answer) -> None:
     task = turn.run.tasks[given.task]
     done_when = task.step.done_when
     if done_when is not None:
-        scope = door.scope_of(turn.run, done_when.roots)
+        scope = arguments.scope_of(turn.run, done_when.roots)
         if isinstance(given.value, dict):
             scope = {**given.value, **scope}
         scope.setdefault("result", given.value)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import attrs
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine import door
+from fsm_agent.core.engine import arguments
 from fsm_agent.core.engine.state import Run, Task
 from fsm_agent.core.errors import Fault, PlanError, UnresolvedReferenceError
 from fsm_agent.core.machine import WRITES, TaskState
@@ -263,7 +263,7 @@ def call_digest(run: Run, step: Step, reuse: Mapping[str, str] | None = None) ->
     if step.tool is None and any(_is_open(taken.get(d.id) or run.tasks.get(d.id)) for d in step.depends_on):
         return None  # the default tool is given their results
     try:
-        args = door.resolve(run, Task(step.id, 0, step), name, taken=taken)
+        args = arguments.resolve(run, Task(step.id, 0, step), name, taken=taken)
     except UnresolvedReferenceError:
         return None
     return canon.value_digest("args", [name, args])
