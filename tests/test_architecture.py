@@ -23,9 +23,7 @@ LONGER = {
     "fsm_agent.stores.sqlite": 500,
     "fsm_agent.core.engine.fold": 700,  # the one reducer: a function per type of event
     "fsm_agent.core.engine.state": 600,
-    "fsm_agent.core.engine.decider": 550,
     "fsm_agent.runtime.controller": 600,  # the public verbs, each with its documentation
-    "fsm_agent.runtime.decider": 650,
 }
 """Modules that are longer for now, and how long they may be; one that has become short leaves this list."""
 
