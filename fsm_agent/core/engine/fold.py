@@ -517,6 +517,7 @@ def _approval_answered(run: Run, event: Event) -> None:
     data = event.data
     name = event.task or RUN
     question = run.questions.get(name)
+    run.put(run.answered, name, (data["verdict"], data["by"]))
     if data["verdict"] == "approved" and question is not None:
         by = (*question.approved_by, data["by"])
         if len(by) < question.approvers:

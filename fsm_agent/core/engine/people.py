@@ -33,7 +33,8 @@ def _question(turn: Turn, name: str, *kinds: str) -> Question:
     question = run.questions.get(name)
     if question is None:
         raise RefusedError(
-            f"task {name}: it asks for nothing now (state {_state(run, name)}); open questions: {run.asking()}",
+            f"task {name}: it asks for nothing now ({_since(run, name)}state {_state(run, name)}); "
+            f"open questions: {run.asking()}",
             task=name,
             code="E-NOT-ASKED",
         )
@@ -51,6 +52,12 @@ def _question(turn: Turn, name: str, *kinds: str) -> Question:
             code="E-EXPIRED",
         )
     return question
+
+
+def _since(run: Run, name: str) -> str:
+    """Say how the last question was answered and by whom: somebody else may have been faster."""
+    verdict, by = run.answered.get(name, ("", ""))
+    return f"{verdict} by {by}, " if by else f"{verdict}, " if verdict else ""
 
 
 def _state(run: Run, name: str) -> str:

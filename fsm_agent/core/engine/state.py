@@ -310,6 +310,7 @@ class Run:
         children: Task id → ids of the tasks that depend on it, with whether they do so optionally.
         counts: How many tasks are in each state.
         questions: Open questions by task id (or ``run``).
+        answered: How the last question of a task (or ``run``) was answered, and by whom.
         wish: ``none``, ``pause``, ``abort`` or ``cancel``.
         wish_by: Seq of the ``run_asked`` event in force.
         acknowledged: Tasks whose unknown effect a person accepted.
@@ -359,6 +360,7 @@ class Run:
     children: dict[str, list[tuple[str, bool]]] = attrs.field(factory=dict)
     counts: dict[str, int] = attrs.field(factory=lambda: dict.fromkeys(TaskState, 0))
     questions: dict[str, Question] = attrs.field(factory=dict)
+    answered: dict[str, tuple[str, str]] = attrs.field(factory=dict)
     wish: str = "none"
     wish_by: int = 0
     acknowledged: frozenset[str] = frozenset()
