@@ -37,6 +37,6 @@ def test_the_gambles_are_worth_their_name():
         gates |= {e.data["gate"] for e in result.events if e.type == "replan_refused"}
         origins |= {e.data["origin"] for e in result.events if e.type == "plan_adopted"}
         ends.add(result.run)
-    assert gates >= {"parse", "validate", "scope", "reuse", "strategy", "planner", "infeasible", "laws"}
+    assert gates >= {"parse", "validate", "scope", "reuse", "strategy", "planner", "infeasible"}
     assert origins >= {"initial", "model", "alternative", "human"}
     assert ends >= {"done", "awaiting-confirmation", "unknown-result"}

@@ -87,8 +87,10 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
 
 
 def _step(run: Run, doc: Any) -> dict[str, Any]:
-    mark = "done" if run.tasks[doc["id"]].state is TaskState.DONE else "todo"
-    return {"mark": mark, **doc}
+    return {"mark": _MARKS.get(run.tasks[doc["id"]].state, "todo"), **doc}
+
+
+_MARKS: Final = {TaskState.DONE: "done", TaskState.CANCELLED: "cancelled"}
 
 
 def _failure(run: Run, request: Replanning) -> dict[str, Any]:

@@ -195,6 +195,8 @@ def _in_scope(run: Run, plan: Plan, scope: str, failed: str | None) -> None:
         task = run.tasks[doc["id"]]
         if task.state is TaskState.DONE or new.get(task.id) == strategy.bare(doc):
             continue
+        if task.state is TaskState.CANCELLED and task.id not in new:
+            continue
         dropped_read = task.state is TaskState.RUNNING and task.effect == "read" and task.id not in new
         if task.state in _HELD and not dropped_read:
             raise RefusedProposalError("scope", f"{task.id} is {task.state.value}; leave it exactly as it is")
@@ -210,7 +212,7 @@ def _reused(run: Run, plan: Plan, scope: str) -> tuple[dict[str, str], tuple[str
     by_call = {t.args_digest: t.id for t in run.tasks.values() if t.state is TaskState.DONE and t.args_digest}
     reuse: dict[str, str] = {}
     invalidated = []
-    unchanged = _unchanged(run, plan)
+    unchanged, fresh = _unchanged(run, plan), _after_writes(run, plan)
     for step in strategy.in_order(plan.steps):
         task = run.tasks.get(step.id)
         digest = call_digest(run, step, reuse)
@@ -227,11 +229,26 @@ def _reused(run: Run, plan: Plan, scope: str) -> tuple[dict[str, str], tuple[str
                     "scope", f"{step.id} is done, leave it as it is; use another id for another call"
                 )
             invalidated.append(step.id)
-        elif digest is None or step.id in unchanged:
-            continue  # nobody can tell yet, or it is meant to be a second call
+        elif digest is None or step.id in unchanged or step.id in fresh:
+            continue  # nobody can tell yet, or it is meant to be a second call, or a look at what has changed since
         elif digest in by_call and (task is None or task.state is not TaskState.RUNNING):
             reuse[step.id] = by_call[digest]
     return reuse, tuple(invalidated)
+
+
+def _after_writes(run: Run, plan: Plan) -> set[str]:
+    """Return the reads that come after a call which is no read and not done: they are to see what it did."""
+    behind: set[str] = set()
+    found = set()
+    for step in strategy.in_order(plan.steps):
+        later = any(d.id in behind for d in step.depends_on)
+        task = run.tasks.get(step.id)
+        writes = _writes(run, step)
+        if later or (writes and (task is None or task.state is not TaskState.DONE)):
+            behind.add(step.id)
+        if later and not writes:
+            found.add(step.id)
+    return found
 
 
 def _unchanged(run: Run, plan: Plan) -> set[str]:
@@ -276,7 +293,8 @@ def _is_open(task: Task | None) -> bool:
 def _lawful(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
     """Refuse a plan that would lose sight of an effect, make it twice, or bring back what a person rejected."""
     ids = {step.id for step in plan.steps}
-    _once(run, plan, reuse)
+    unchanged = _unchanged(run, plan)
+    _once(run, plan, reuse, unchanged)
     for task in run.tasks.values():
         lost = task.effect in WRITES and task.applied != "no" and task.state is TaskState.FAILED
         if lost and task.id not in ids:
@@ -284,21 +302,27 @@ def _lawful(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
                 "laws",
                 f"{task.id} had an effect that is not settled; a person decides about it, keep it in the plan",
             )
-        if task.id in ids and task.reason_code == "rejected" and task.state is TaskState.CANCELLED:
+        if task.id not in ids or task.state is not TaskState.CANCELLED or task.id in unchanged:
+            continue  # what was given up and is not touched stays given up
+        if task.effect in WRITES and task.applied != "no":
+            raise RefusedProposalError(
+                "laws",
+                f"{task.id} was given up, and its effect is or may be there; use another id for another call",
+            )
+        if task.reason_code == "rejected":
             raise RefusedProposalError(
                 "laws",
                 f"a person rejected {task.id}; leave it out, or ask for something else under another id",
             )
 
 
-def _once(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
+def _once(run: Run, plan: Plan, reuse: Mapping[str, str], unchanged: set[str]) -> None:
     """Refuse a new step that makes a call again whose effect is there or may be there, or puts a done one aside."""
     unsettled = {
         t.args_digest: t
         for t in run.tasks.values()
         if t.effect in WRITES and t.applied != "no" and t.state is not TaskState.DONE
     }
-    unchanged = _unchanged(run, plan) if unsettled else set()
     for step in plan.steps:
         if unsettled and step.id not in unchanged:
             task = unsettled.get(call_digest(run, step, reuse) or "")

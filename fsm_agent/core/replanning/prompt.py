@@ -53,7 +53,8 @@ Calls of the effect "write" and "irreversible" change the world: plan one only w
 
 _REPLAN: Final = """\
 Steps marked [done] are finished and their results stay: keep their ids, refer to them, and do not plan their calls
-again. Steps marked [todo] are what you may plan anew.
+again. Steps marked [todo] are what you may plan anew. Steps marked [cancelled] were given up: leave them out, or where
+another step names one, repeat it as it stands.
 """
 
 
@@ -174,7 +175,7 @@ def _task(scope: str, failed: str | None) -> str:
 
 def _line(value: Any) -> str:
     """Return *value* as JSON on one line, whatever a reader takes for the end of a line."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True).translate(_ESCAPES)
+    return canon.storable(json.dumps(value, ensure_ascii=False, sort_keys=True)).translate(_ESCAPES)
 
 
 _ESCAPES: Final = {c: f"\\u{c:04x}" for c in (*range(0x7F, 0xA0), 0x2028, 0x2029, 0xFEFF)}
@@ -209,7 +210,7 @@ def _step(step: Mapping[str, Any]) -> str:
     if step["mark"] == "done":
         shown = {key: value for key, value in shown.items() if key in ("description", "tool", "produces")}
         return f"[done] {step['id']}: {_text(shown)}"
-    return f"[todo] {step['id']}: {_line(shown)}"
+    return f"[{step['mark']}] {step['id']}: {_line(shown)}"
 
 
 def _results(results: Mapping[str, Any]) -> Iterable[str]:

@@ -246,6 +246,7 @@ def adopt(
         "explanation": strategy.explain(found, why),
         **(record or {}),
     }
+    back = _back(run, passed)
     event = turn.emit("plan_adopted", data, None, MODEL if origin == "model" else actor)
     ids = {step.id for step in passed.plan.steps}
     for taker, giver in passed.reuse.items():  # before anything that gives its result away is called again
@@ -260,8 +261,24 @@ def adopt(
                     "cancel",
                     {"reason": f"plan {run.plan_version} does without it", "code": "superseded"},
                 )
-        elif task.id not in passed.reuse:
+        elif task.id not in passed.reuse and (task.state is not TaskState.CANCELLED or task.id in back):
             _move(turn, task, passed)
+
+
+def _back(run: Run, passed: Passed) -> set[str]:
+    """Return the cancelled tasks that the new plan brings back: what it changes, and what was lost along with that.
+
+    A step that was given up, and stands in the new plan as it stood in the old one, stays given up.
+    """
+    back: set[str] = set()
+    for step in strategy.in_order(passed.plan.steps):
+        task = run.tasks.get(step.id)
+        if task is None or task.state is not TaskState.CANCELLED:
+            continue
+        along = task.origin and any(d.id in back or d.id in passed.reuse for d in step.depends_on)
+        if along or step.id not in passed.diff.kept:
+            back.add(step.id)
+    return back
 
 
 def _take_over(turn: Turn, task: Task, source: Task) -> None:
