@@ -5,6 +5,7 @@ the commands it returns are somebody else's to carry out. The asynchronous contr
 this same class.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -266,10 +267,12 @@ class Engine:
             raise
         if not events:
             return []
-        self._append(events)
+        barrier = self._append(events)
         if not in_place:
             for event in events:
                 apply(run, event)
+        if barrier:
+            self._durable(keep=any(event.type in _KEPT for event in events))
         found = commands(run, events)
         if len(self.store.repairs) > self._repairs:
             self._note_repairs(env)
@@ -307,11 +310,15 @@ class Engine:
         if turn.events:
             self._append(tuple(turn.events))
 
-    def _append(self, events: tuple[Event, ...]) -> None:
-        """Append *events*; those of a person's word are applied to the state only afterwards."""
-        records, blobs = seal(self.head, events)
+    def _append(self, events: tuple[Event, ...]) -> bool:
+        """Append *events*, and return whether everything up to them is durable now.
+
+        Those of a person's word are applied to the state only afterwards. Whatever goes wrong here, the state in
+        memory may be ahead of the log or behind it: nothing more is done with it.
+        """
         barrier = any(map(needs_barrier, events))
         try:
+            records, blobs = seal(self.head, events)
             self.head = self.store.append(
                 self.lease,
                 self.head,
@@ -323,13 +330,12 @@ class Engine:
                 ),
                 now_us=self._ports.now_us(),
             )
-        except FsmAgentError as error:
-            self._dead = str(error)
+        except BaseException as error:
+            self._dead = str(error) or repr(error)
             raise
         if self._listeners:
             self._untold.extend(events)
-        if barrier:
-            self._durable(keep=any(event.type in _KEPT for event in events))
+        return barrier
 
     def flush(self) -> None:
         """Make everything durable and tell of it."""
@@ -355,7 +361,8 @@ class Engine:
         told, self._untold = self._untold, []
         if told:
             for listener in self._listeners:
-                listener(told)
+                with contextlib.suppress(Exception):  # the log has it; telling never fails a run
+                    listener(told)
 
     def renew(self) -> None:
         """Extend the lease."""
