@@ -128,7 +128,7 @@ def from_body(body: bytes) -> Event:
     """
     try:
         raw = orjson.loads(body)
-        if raw["v"] != VERSION:
+        if type(raw["v"]) is not int or raw["v"] != VERSION:
             raise CorruptError(f"event: version {raw['v']!r} was found; this program reads version {VERSION}")
         event = Event(
             raw["seq"],

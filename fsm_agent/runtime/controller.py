@@ -63,6 +63,7 @@ from fsm_agent.runtime.toolbox import Toolbox
 from fsm_agent.runtime.vault import Vault, secret_inputs
 from fsm_agent.stores import MEMORY, open_store
 from fsm_agent.stores.base import Store
+from fsm_agent.stores.checks import check_run
 from fsm_agent.version import VERSION
 
 StoreLocation = Store | str | PathLike[str] | None
@@ -174,6 +175,8 @@ class RunController:
         """
         if workers < 1:
             raise UsageError(f"workers: {workers} was given; at least 1 is needed")
+        if run_id is not None:
+            check_run(run_id)
         canon.check(dict(inputs or {}), "inputs")
         table = rules if isinstance(rules, Table) else configs.load_rules(rules, params or {})
         faults = [

@@ -28,6 +28,7 @@ from fsm_agent.core.machine import FINAL_RUN_STATES
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.heads import NOWHERE, Heads
 from fsm_agent.stores.base import Lease, Store
+from fsm_agent.stores.checks import check_run
 
 LEASE_US = 30_000_000
 """How long a lease lasts without renewal, in microseconds."""
@@ -67,12 +68,13 @@ _KEPT = frozenset({"approval_answered", "run_closed"})
 """After these the head is kept at once."""
 
 
-def _is_empty(store: Store, run: str) -> bool:
-    """Whether *run* is registered and has no event; a removed run is not."""
+def _events(store: Store, run: str) -> int | None:
+    """How many events *store* has of *run*; None if the id is taken by a run that was removed."""
     try:
-        return store.head(run).seq == 0
+        return store.head(run).seq
     except NotFoundError:
-        return False
+        removed = any(tombstone.run == run for tombstone in store.tombstones())
+        return None if removed else 0
 
 
 class Engine:
@@ -133,16 +135,20 @@ class Engine:
         A run that was registered and whose owner died before its first event is begun by whoever asks next.
 
         Raises:
+            UsageError: The run id cannot name a run.
             ConflictError: The run id is taken.
             OwnedError: Somebody is about to begin it; with *force* that owner is known to be dead.
             PlanError: The plan cannot be run.
         """
+        check_run(given.run)
         now = ports.now_us()
         decide(Run(given.run), given, Env(now_us=now, slots=slots))  # refuse before anything is registered
+        if _events(store, given.run) == 0:
+            heads.check_absent(given.run)
         try:
             lease = store.create(given.run, given.owner, now_us=now, ttl_us=ttl_us)
         except ConflictError:
-            if not _is_empty(store, given.run):
+            if _events(store, given.run) != 0:
                 raise
             lease = store.acquire(given.run, given.owner, now_us=now, ttl_us=ttl_us, force=force)
         engine = cls(

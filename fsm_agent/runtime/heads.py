@@ -85,6 +85,20 @@ class Heads:
         except StoreError as error:
             self.fault = str(error)
 
+    def check_absent(self, run: str) -> None:
+        """Refuse to begin *run* anew where its head says that it was begun, although the store has no event of it.
+
+        Raises:
+            CorruptError: A head is kept; names its seq.
+        """
+        kept = self.read(run)
+        if kept is not None:
+            raise CorruptError(
+                f"run {run}: the store has no event of it, but the head kept in {self.place} is event {kept.seq}; "
+                "its log was lost: restore a backup, choose another id, or take that head away if it may be forgotten",
+                seq=1,
+            )
+
     def check(self, run: str, records: Iterator[Record]) -> Iterator[Record]:
         """Yield *records*, and refuse them if the kept head is not among them.
 

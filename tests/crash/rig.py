@@ -105,8 +105,9 @@ class World:
 class Life:
     """One process in the life of a run: it creates the run or takes it over, and drives it to its end."""
 
-    def __init__(self, world, clock, store, *, owner):
+    def __init__(self, world, clock, store, *, owner, listeners=()):
         self.world, self.clock, self.store, self.owner = world, clock, store, owner
+        self.listeners = listeners
 
     def live(self):
         """Drive the run to its end; raises what ends the process."""
@@ -115,7 +116,9 @@ class Life:
                 self.store, "r", self.owner, self.clock, tools=TOOLS, slots=2, force=True
             )
         else:
-            engine, commands = Engine.create(self.store, create(self.owner), self.clock, slots=2, force=True)
+            engine, commands = Engine.create(
+                self.store, create(self.owner), self.clock, slots=2, force=True, listeners=self.listeners
+            )
         queue = deque(commands)
         for _ in range(400):
             if queue:
