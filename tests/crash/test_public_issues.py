@@ -115,17 +115,62 @@ ISSUES = {
 }
 
 
+KINDS = {
+    "double-effect": [f"A0{n}" for n in range(1, 10)],
+    "persistence": {
+        "A27": "crash/test_persistence.py::test_a_result_is_a_copy_that_nobody_can_change_afterwards",
+        "A28": "crash/test_persistence.py::test_two_processes_write_eight_runs_into_one_file",
+        "A29": "runtime/test_retention.py::test_a_run_that_somebody_holds_stays_and_its_late_result_is_recorded",
+        "A30": "crash/test_persistence.py::test_ids_that_look_alike_are_runs_of_their_own_and_others_are_refused",
+        "A31": "crash/test_persistence.py::test_a_log_that_is_gone_is_never_begun_afresh_under_its_id",
+        "A32": "crash/test_owners.py::test_of_two_processes_that_take_one_run_over_one_is_refused_before_any_call",
+        "A33": "crash/test_persistence.py::test_a_parked_run_goes_on_under_the_table_it_began_with",
+        "A34": "crash/test_persistence.py::test_another_plan_under_the_id_of_a_run_is_refused_and_a_resume_keeps_the_old_one",
+    },
+    "timeout": ["A56", "A57", "A58"],
+    "cancel": ["A59", "A60", "A61", "A62"],
+    "serialization": {
+        "A64": "crash/test_values.py::test_every_odd_value_comes_back_exactly_or_is_refused_by_its_path",
+        "A65": "crash/test_values.py::test_a_value_that_no_log_can_hold_is_refused_by_its_path",
+        "A66": "scenarios/serialization/A66-zero-is-a-result.json",
+    },
+    "size": {
+        "A88": "crash/test_size.py::test_plan_after_plan_the_log_grows_in_a_straight_line",
+        "A89": "crash/test_size.py::test_a_thousand_large_results_take_hardly_more_than_themselves",
+        "A90": "crash/test_size.py::test_memory_is_flat_while_many_steps_run",
+    },
+    "log": {
+        "A84": "crash/test_tampering.py::test_every_flipped_bit_is_noticed_by_whoever_reads_the_log",
+        "A87": "crash/test_persistence.py::test_an_audit_is_the_same_in_every_process_whatever_its_hash_seed_zone_and_language",
+    },
+}
+"""Scenarios of public bugs by kind: those with a file of their own, and those that need a test in Python."""
+
+
 def test_every_issue_is_a_row():
     assert len(ISSUES) == 23
+
+
+def assert_there(name):
+    file, _, function = name.partition("::")
+    text = (HERE / file).read_text()
+    assert not function or re.search(rf"^def {function}\(", text, re.MULTILINE), name
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_scenario_of_a_kind_is_there(kind):
+    for name in KINDS[kind]:
+        if isinstance(KINDS[kind], dict):
+            assert_there(KINDS[kind][name])
+        else:
+            assert list((HERE / "scenarios" / kind).glob(f"{name}-*.json")), name
 
 
 @pytest.mark.parametrize("issue", ISSUES)
 def test_the_tests_of_an_issue_are_there(issue):
     assert ISSUES[issue]
     for name in ISSUES[issue]:
-        file, _, function = name.partition("::")
-        text = (HERE / file).read_text()
-        assert not function or re.search(rf"^def {function}\(", text, re.MULTILINE), name
+        assert_there(name)
 
 
 # ── what no other test covers ─────────────────────────────────────────────────────────────────────────────────
