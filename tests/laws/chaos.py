@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import attrs
 
 from fsm_agent.core.errors import RefusedError
-from fsm_agent.core.inputs import Call, Input, Outcome, Person, Probe, Probed, Progressed, Returned
+from fsm_agent.core.inputs import Call, Input, Outcome, Person, Probe, Probed, Progressed, Returned, Usage
 from fsm_agent.core.machine import FINAL_RUN_STATES, WRITES, RunState, TaskState
 from fsm_agent.core.signals import Applied, Signal
 from tests.core.kit import ANN, BOB, SECOND, TOOLS, Lab, assert_indexed, assert_never_stuck, tool
@@ -50,6 +50,13 @@ PLANS: tuple[tuple[list[dict[str, Any]], dict[str, Any]], ...] = (
             {"id": "d", "tool": "put", "depends_on": ["a", "b", "c"], "join": "first"},
         ],
         {"budgets": {"active_s": 400}},
+    ),
+    (
+        [
+            {"id": n, "tool": t, "args": {"n": n}, "estimate": {"tokens": 10}}
+            for n, t in zip("abcd", ("look", "put", "look", "pay"), strict=True)
+        ],
+        {"budgets": {"tokens": 45}},
     ),
     (
         [
@@ -174,6 +181,11 @@ class Chaos:
             outcome = Outcome(kind="value", value=out.value)
         else:
             outcome = self.lost(self.choose(3))
+        task = self.lab.task(out.call.task)
+        if not out.replied and task.state is TaskState.RUNNING and task.attempt == out.call.attempt:
+            outcome = attrs.evolve(
+                outcome, usage=Usage(tokens=self.choose(11))
+            )  # never more than was estimated
         out.replied = True
         self.feed(Returned(task=out.call.task, attempt=out.call.attempt, outcome=outcome))
 
@@ -385,6 +397,8 @@ class Chaos:
             assert amount >= 0
         limit = run.budgets.get("tool_calls") or run.plan.budgets.tool_calls
         assert limit is None or used.tool_calls <= limit
+        limit = run.plan.budgets.tokens
+        assert limit is None or used.tokens + used.reserved_tokens <= limit
         for task in run.tasks.values():
             kinds = {o.call.key for o in self.out if o.call.task == task.id and o.committed}
             if task.effect in WRITES:
