@@ -437,3 +437,25 @@ def test_a_goal_that_says_nothing_or_cannot_be_kept_is_refused_before_anybody_is
         with pytest.raises(error):
             make(server, goal)
         assert server.requests == []
+
+
+def test_from_goal_to_conclusion_it_takes_two_calls_of_the_model():
+    """One for the plan, one for the detour; five tasks are done, and what was done first is not done again."""
+    desk = Desk()
+    first = [dict(doc) for doc in FOUR.doc["steps"]]
+
+    async def scenario(server):
+        asked = planner(server)
+        made = await asked.make("对比方法 A 与方法 B", desk.tools)
+        async with running(made.plan, desk.tools, planner=asked) as it:
+            await it.wait()
+            return it.status()
+
+    with ModelServer(first, DETOUR) as server:
+        status = go(scenario(server))
+        assert len(server.requests) == 2
+    assert status.state == "done"
+    done = {name: task.result for name, task in status.tasks.items() if task.state == "done"}
+    assert list(done) == ["retrieve", "extract_a", "widen_search", "extract_b_v2", "synthesize"]
+    assert done["synthesize"] == "结论：A 更快、B 更稳"
+    assert desk.calls.count("retrieve") == 1
