@@ -5,14 +5,25 @@ A test that spoils logs on purpose says so: ``@pytest.mark.spoils_logs``. The st
 events that were made up, and are left alone.
 """
 
+import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from fsm_agent import audit
 from fsm_agent.core.errors import FsmAgentError
 from fsm_agent.runtime.logs import is_store
 from fsm_agent.stores import open_store
+
+# Nothing may depend on how fast the machine is; in CI the same examples are tried each time.
+hypothesis.settings.register_profile(
+    "steady",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize="CI" in os.environ,
+)
+hypothesis.settings.load_profile("steady")
 
 HERE = Path(__file__).parent
 MADE_UP = HERE / "contract"
