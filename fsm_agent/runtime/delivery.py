@@ -6,7 +6,7 @@ next owner goes on from there.
 
 from typing import Any
 
-from fsm_agent.core.errors import RefusedError
+from fsm_agent.core.errors import FsmAgentError, StoreError
 from fsm_agent.runtime.engine import Engine
 from fsm_agent.runtime.heads import NOWHERE, Heads
 from fsm_agent.runtime.letters import from_letter
@@ -34,7 +34,9 @@ def deliver(store: Store, run: str, *, force: bool = False, heads: Heads = NOWHE
             try:
                 engine.feed(from_letter(letter.body))
                 answer = {"ok": True}
-            except RefusedError as error:
+            except StoreError:
+                raise
+            except FsmAgentError as error:
                 answer = {"ok": False, "code": error.code, "message": str(error)}
             store.answer(engine.lease, letter.id, answer)
     finally:

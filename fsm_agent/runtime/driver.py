@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from fsm_agent.core.errors import FsmAgentError, RefusedError
+from fsm_agent.core.errors import FsmAgentError, RefusedError, StoreError
 from fsm_agent.core.inputs import (
     AskPlanner,
     Call,
@@ -113,14 +113,14 @@ class Driver:
 
         Raises:
             RefusedError: It does not fit; it is logged, and nothing else changed.
+            StoreError: It could not be stored, and the run cannot go on here.
+            FsmAgentError: It is no word at all; nothing changed.
         """
         self._check()
         self._not_while_running(word)
         try:
             self._carry_out(self.engine.feed(word))
-        except RefusedError:
-            raise
-        except FsmAgentError as error:
+        except StoreError as error:
             self._fail(error)
             raise
         self._after()
@@ -258,22 +258,33 @@ class Driver:
             await self.changed()
 
     async def _watch_inbox(self) -> None:
+        """Take letters as they come. Whatever ends this ends the run here, so that nobody waits for ever."""
         store, run = self.engine.store, self.engine.run.id
         seen: int | None = None
         while self.failure is None:
-            now = store.changes()
-            if now != seen:
-                seen = now
-                for letter in store.letters(run):
-                    self._open_letter(letter.id, letter.body)
+            try:
+                now = store.changes()
+                if now != seen:
+                    for letter in store.letters(run):
+                        self._open_letter(letter.id, letter.body)
+                    seen = now
+            except Exception as error:  # noqa: BLE001 - whoever waits for the run gets it
+                self._unless_busy(error)
             await asyncio.sleep(POLL_S)
+
+    def _unless_busy(self, error: Exception) -> None:
+        """Fail, unless another process only kept the store locked for too long: that is tried again."""
+        if type(error) is not StoreError:
+            self._fail(error)
 
     def _open_letter(self, number: int, body: dict[str, Any]) -> None:
         answer: dict[str, Any]
         try:
             self.say(from_letter(body))
             answer = {"ok": True}
-        except RefusedError as error:
+        except StoreError:
+            raise
+        except FsmAgentError as error:
             answer = {"ok": False, "code": error.code, "message": str(error)}
         self.engine.store.answer(self.engine.lease, number, answer)
 
@@ -283,4 +294,4 @@ class Driver:
             try:
                 self.engine.renew()
             except FsmAgentError as error:
-                self._fail(error)
+                self._unless_busy(error)

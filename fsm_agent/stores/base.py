@@ -236,7 +236,10 @@ class Store(Protocol):
         ...
 
     def changes(self) -> int:
-        """Return a number that differs after another connection or process has changed the store."""
+        """Return a number that differs after somebody else has changed the store, or a letter was posted.
+
+        Somebody else is another connection or process; whoever posts through this very store counts as well.
+        """
         ...
 
     def close(self) -> None:

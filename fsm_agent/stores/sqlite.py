@@ -82,6 +82,7 @@ class SqliteStore:
         self._uses: set[tuple[str, int]] = set()
         self._lost: dict[str, StoreError] = {}
         self._records = 0
+        self._posted = 0
         self._soft = False
 
     # Owners
@@ -276,6 +277,7 @@ class SqliteStore:
             self._link.db.execute(
                 "INSERT INTO inbox(run, posted_us, body) VALUES(?, ?, ?)", (self._run(run)[0], now_us, data)
             )
+            self._posted += 1
             return self._link.db.last_insert_rowid()
 
     def letters(self, run: str) -> list[Letter]:
@@ -337,9 +339,9 @@ class SqliteStore:
             return [Tombstone(run=run, body=canon.decode(body)) for run, body in rows]
 
     def changes(self) -> int:
-        """Return a number that differs after others have changed the store; as in the contract."""
+        """Return a number that differs after others have changed the store, or a letter was posted here."""
         with self._link.statement():
-            return self._link.version()
+            return self._link.version() << 32 | self._posted
 
     def close(self) -> None:
         """Write the buffer, make it durable and close; silent if the store is closed or dead.

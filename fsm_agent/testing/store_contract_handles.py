@@ -72,6 +72,17 @@ class HandlesContract(StoreSuite):
                 raise AssertionError(f"{value} was taken")
         store.close()
 
+    def test_a_letter_that_is_posted_here_is_a_change_too(self, tmp_path: Path) -> None:
+        """The owner of a run and whoever writes to it may share one store."""
+        store = self.open(tmp_path)
+        store.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        seen = [store.changes()]
+        for _ in range(3):
+            store.post("r", {}, now_us=1)
+            seen.append(store.changes())
+        assert len(set(seen)) == len(seen)
+        store.close()
+
     # Several handles, and the end
 
     def test_another_handle_sees_what_was_flushed(self, tmp_path: Path) -> None:

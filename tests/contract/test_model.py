@@ -43,6 +43,7 @@ class Model:
     created: int = 0
     updated: int = 0
     letters: dict = attrs.Factory(dict)
+    blobs: set = attrs.Factory(set)
 
     def current(self, lease):
         return (self.epoch, self.owner) == (lease.epoch, lease.owner)
@@ -62,6 +63,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.place = Path(tempfile.mkdtemp())
         self.now = 0
         self.model: dict[str, Model] = {}
+        self.gone: dict[str, Model] = {}
         self.blobs: dict[str, bytes] = {}
         self.store = self.opened()
 
@@ -82,7 +84,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(target=leases, run=RUNS, owner=OWNERS, ttl=st.integers(1, 20))
     def create(self, run, owner, ttl):
         now = self.tick()
-        if run in self.model:
+        if run in self.model or run in self.gone:
             with pytest.raises(ConflictError):
                 self.store.create(run, owner, now_us=now, ttl_us=ttl)
             return multiple()
@@ -122,7 +124,10 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(lease=leases, ttl=st.integers(1, 20))
     def renew(self, lease, ttl):
-        now, known = self.tick(), self.model[lease.run]
+        now = self.tick()
+        if self.is_gone(lease, lambda: self.store.renew(lease, now_us=now, ttl_us=ttl)):
+            return
+        known = self.model[lease.run]
         if not known.current(lease):
             with pytest.raises(FencedError):
                 self.store.renew(lease, now_us=now, ttl_us=ttl)
@@ -132,6 +137,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(lease=consumes(leases))
     def release(self, lease):
+        if self.is_gone(lease, lambda: self.store.release(lease)):
+            return
         self.store.release(lease)
         known = self.model[lease.run]
         if known.current(lease):
@@ -146,7 +153,7 @@ class StoreMachine(RuleBasedStateMachine):
         behind=st.sampled_from([0, 0, 0, 1, 2]),
     )
     def append(self, lease, count, barrier, state, blob, behind):
-        now, known = self.tick(), self.model[lease.run]
+        now, known = self.tick(), self.model.get(lease.run) or self.gone[lease.run]
         records = known.records[: len(known.records) - behind]
         head = head_of(records) if records else genesis(lease.run)
         new = batch(head, count, note=f"{lease.epoch}/{now}")
@@ -156,8 +163,8 @@ class StoreMachine(RuleBasedStateMachine):
         def call():
             return self.store.append(lease, head, new, blobs=blobs, barrier=barrier, state=state, now_us=now)
 
-        if not known.current(lease):
-            with pytest.raises(FencedError):
+        if lease.run in self.gone or not known.current(lease):
+            with pytest.raises((FencedError, NotFoundError) if lease.run in self.gone else FencedError):
                 call()
                 assert not barrier
                 self.store.flush()  # without a barrier a zombie may learn only here
@@ -169,6 +176,30 @@ class StoreMachine(RuleBasedStateMachine):
             known.records += new
             known.state, known.updated = state, now
             self.blobs.update(blobs)
+            known.blobs.update(blobs)
+
+    def is_gone(self, lease, call):
+        """Whether the run of *lease* was removed; then *call* changes nothing."""
+        if lease.run in self.gone:
+            with pytest.raises((NotFoundError, FencedError)):
+                call()
+        return lease.run in self.gone
+
+    @rule(lease=leases)
+    def remove(self, lease):
+        if self.is_gone(lease, lambda: self.store.remove(lease, {})):
+            return
+        known = self.model[lease.run]
+        if not known.current(lease):
+            with pytest.raises(FencedError):
+                self.store.remove(lease, {})
+            return
+        self.store.remove(lease, {"n": self.now})
+        self.gone[lease.run] = self.model.pop(lease.run)
+        for name in known.blobs.difference(*(other.blobs for other in self.model.values())):
+            del self.blobs[name]
+            with pytest.raises(NotFoundError):
+                self.store.blob(name)
 
     @rule()
     def flush(self):
@@ -190,7 +221,8 @@ class StoreMachine(RuleBasedStateMachine):
             with pytest.raises(NotFoundError):
                 self.store.post(run, {}, now_us=now)
             return
-        taken = [letter for known in self.model.values() for letter in known.letters]
+        everybody = (*self.model.values(), *self.gone.values())
+        taken = [letter for known in everybody for letter in known.letters]
         body = {"n": number % 2**63}
         letter = self.store.post(run, body, now_us=now)
         assert letter > max(taken, default=0)
@@ -198,6 +230,8 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(lease=leases, letter=st.integers(1, 8))
     def answer(self, lease, letter):
+        if self.is_gone(lease, lambda: self.store.answer(lease, letter, {})):
+            return
         known = self.model[lease.run]
 
         def call():
@@ -242,6 +276,8 @@ class StoreMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.name.startswith(":"))
     @rule(lease=leases, barrier=st.booleans())
     def a_zombie_goes_on_where_it_was(self, lease, barrier):
+        if lease.run in self.gone:
+            return
         known = self.model[lease.run]
         if known.current(lease) and known.owner is not None:
             head = known.head(lease.run)
@@ -278,6 +314,7 @@ class StoreMachine(RuleBasedStateMachine):
                 assert (self.store.letter(letter).body, self.store.letter(letter).answer) == (body, answer)
         for name, value in self.blobs.items():
             assert self.store.blob(name) == value
+        assert [tombstone.run for tombstone in self.store.tombstones()] == sorted(self.gone)
 
     @invariant()
     def heads_agree(self):
