@@ -69,12 +69,11 @@ _KEPT = frozenset({"approval_answered", "run_closed"})
 
 
 def _events(store: Store, run: str) -> int | None:
-    """How many events *store* has of *run*; None if the id is taken by a run that was removed."""
+    """How many events *store* has of *run*; None if it has no such run."""
     try:
         return store.head(run).seq
     except NotFoundError:
-        removed = any(tombstone.run == run for tombstone in store.tombstones())
-        return None if removed else 0
+        return None
 
 
 class Engine:
@@ -143,7 +142,7 @@ class Engine:
         check_run(given.run)
         now = ports.now_us()
         decide(Run(given.run), given, Env(now_us=now, slots=slots))  # refuse before anything is registered
-        if _events(store, given.run) == 0:
+        if not _events(store, given.run) and all(left.run != given.run for left in store.tombstones()):
             heads.check_absent(given.run)
         try:
             lease = store.create(given.run, given.owner, now_us=now, ttl_us=ttl_us)

@@ -305,6 +305,9 @@ def test_heads_that_cannot_be_kept_are_an_error_after_which_nothing_more_is_writ
         def check(self, run, records):
             return records
 
+        def check_absent(self, run):
+            pass
+
     with pytest.raises(StoreDeadError, match="other disk"):
         engine = made(MemoryStore(), heads=Nowhere())
         engine.feed(returned())
