@@ -61,7 +61,7 @@ class Desk:
     def stop_services(self):
         """End what a killed run has left behind."""
         for line in subprocess.run(
-            ["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True
+            ["ps", "-ww", "-eo", "pid=,args="], capture_output=True, text=True, check=True
         ).stdout.splitlines():
             pid, _, args = line.strip().partition(" ")
             if str(self.path / "services") in args:
