@@ -18,6 +18,7 @@ AUDITED = {
     "crash/fighter.py": {"Engine.create", "Engine.open"},  # whoever watches the rivals audits their logs
     "laws/chaos.py": {"Lab"},
     "laws/replans.py": {"simulate"},  # each result is checked, its audit too
+    "runtime/test_engine.py": {"Engine.create", "Engine.open", "Lab"},  # engines that are dead half-way
     "laws/test_bounded.py": {"Lab"},  # thousands of branches of one run, each held to the same promises
     "laws/test_decider_laws.py": {"Lab"},
 }
