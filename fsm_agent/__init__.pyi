@@ -23,16 +23,16 @@ from fsm_agent.core.errors import (
 )
 from fsm_agent.core.inputs import Env
 from fsm_agent.core.machine import run_machine, task_machine
-from fsm_agent.runtime.context import CallContext, Reconciled, ToolError
 from fsm_agent.runtime.controller import RunController
-from fsm_agent.runtime.decider import Decider
-from fsm_agent.runtime.decision import Decision
-from fsm_agent.runtime.llm import ModelPlanner
-from fsm_agent.runtime.logs import audit, replay, why
-from fsm_agent.runtime.planner import Planner, PlannerError, Proposal
-from fsm_agent.runtime.plans import Plan
-from fsm_agent.runtime.status import Status
-from fsm_agent.runtime.toolbox import Toolbox
+from fsm_agent.runtime.deciding.decider import Decider
+from fsm_agent.runtime.deciding.decision import Decision
+from fsm_agent.runtime.driving.status import Status
+from fsm_agent.runtime.planning.llm import ModelPlanner
+from fsm_agent.runtime.planning.planner import Planner, PlannerError, Proposal
+from fsm_agent.runtime.planning.plans import Plan
+from fsm_agent.runtime.proof.logs import audit, replay, why
+from fsm_agent.runtime.tools.context import CallContext, Reconciled, ToolError
+from fsm_agent.runtime.tools.toolbox import Toolbox
 from fsm_agent.version import VERSION as __version__  # noqa: N811 - the customary name
 
 __all__ = [

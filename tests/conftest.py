@@ -13,7 +13,7 @@ import pytest
 
 from fsm_agent import audit
 from fsm_agent.core.errors import FsmAgentError
-from fsm_agent.runtime.logs import is_store
+from fsm_agent.runtime.proof.logs import is_store
 from fsm_agent.stores import open_store
 
 # Nothing may depend on how fast the machine is; in CI the same examples are tried each time.

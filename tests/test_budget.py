@@ -60,8 +60,14 @@ def test_help_loads_click_and_the_table_of_commands(bare):
         "fsm_agent.__main__",
         "fsm_agent.faces",
         "fsm_agent.faces.cli",
-        "fsm_agent.faces.spec",
+        "fsm_agent.faces.frame",
+        "fsm_agent.faces.frame.spec",
         "fsm_agent.faces.table",
+        "fsm_agent.faces.table.drive",
+        "fsm_agent.faces.table.files",
+        "fsm_agent.faces.table.look",
+        "fsm_agent.faces.table.shared",
+        "fsm_agent.faces.table.speak",
     }
 
 

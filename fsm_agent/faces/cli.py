@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import click
 
-from fsm_agent.faces.spec import EXIT_CODES, Command, Param
+from fsm_agent.faces.frame.spec import EXIT_CODES, Command, Param
 from fsm_agent.faces.table import COMMANDS, GROUP_SECTIONS, GROUPS, SECTIONS
 
 PROGRAM: Final = "fsm-agent"
@@ -107,8 +107,8 @@ class Leaf(click.Command):
         return super().parse_args(ctx, spread)
 
     def _run(self, **given: Any) -> int:
-        from fsm_agent.faces.execute import execute
-        from fsm_agent.faces.screen import Screen
+        from fsm_agent.faces.frame.execute import execute
+        from fsm_agent.faces.frame.screen import Screen
 
         chosen = {name: given.pop(name) for name, *_ in GLOBALS}
         above = click.get_current_context().parent
@@ -208,7 +208,7 @@ def _guarded(group: click.Group, args: list[str], program: str, extra: dict[str,
     except click.ClickException as error:
         return _wrong_usage(click.UsageError(error.format_message()), args)
     except BrokenPipeError:
-        from fsm_agent.faces.screen import hush
+        from fsm_agent.faces.frame.screen import hush
 
         hush()
         return 0
@@ -218,8 +218,8 @@ def _guarded(group: click.Group, args: list[str], program: str, extra: dict[str,
 
 def _wrong_usage(error: click.UsageError, args: list[str]) -> int:
     from fsm_agent.core.errors import UsageError
-    from fsm_agent.faces.failure import fail
-    from fsm_agent.faces.screen import Screen
+    from fsm_agent.faces.frame.failure import fail
+    from fsm_agent.faces.frame.screen import Screen
 
     own = args[: args.index("--")] if "--" in args else args
     screen = Screen.of(json="--json" in own, jsonl="--jsonl" in own)

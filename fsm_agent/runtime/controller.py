@@ -47,20 +47,20 @@ from fsm_agent.core.plans import planning
 from fsm_agent.core.plans.plan import Plan
 from fsm_agent.core.rules.table import Table
 from fsm_agent.runtime import configs
-from fsm_agent.runtime.calls import Calls
-from fsm_agent.runtime.delivery import deliver
-from fsm_agent.runtime.driver import Driver
-from fsm_agent.runtime.engine import LEASE_US, Engine, Listener, Ports
-from fsm_agent.runtime.heads import Heads
-from fsm_agent.runtime.hiding import hidden, refuse_secrets, secrets_of
-from fsm_agent.runtime.letters import Word, to_letter
-from fsm_agent.runtime.owner import is_dead, owner_name
-from fsm_agent.runtime.planner import Planner
+from fsm_agent.runtime.driving.calls import Calls
+from fsm_agent.runtime.driving.delivery import deliver
+from fsm_agent.runtime.driving.driver import Driver
+from fsm_agent.runtime.driving.engine import LEASE_US, Engine, Listener, Ports
+from fsm_agent.runtime.driving.letters import Word, to_letter
+from fsm_agent.runtime.driving.owner import is_dead, owner_name
+from fsm_agent.runtime.driving.status import Status, status_of
+from fsm_agent.runtime.planning.planner import Planner
 from fsm_agent.runtime.ports import SystemPorts
-from fsm_agent.runtime.signing import signer_for
-from fsm_agent.runtime.status import Status, status_of
-from fsm_agent.runtime.toolbox import Toolbox
-from fsm_agent.runtime.vault import Vault, secret_inputs
+from fsm_agent.runtime.proof.heads import Heads
+from fsm_agent.runtime.proof.signing import signer_for
+from fsm_agent.runtime.secrets.hiding import hidden, refuse_secrets, secrets_of
+from fsm_agent.runtime.secrets.vault import Vault, secret_inputs
+from fsm_agent.runtime.tools.toolbox import Toolbox
 from fsm_agent.stores import MEMORY, open_store
 from fsm_agent.stores.base import Store
 from fsm_agent.stores.checks import check_run
@@ -428,7 +428,7 @@ class RunController:
         Raises:
             NotFoundError: No such task or event.
         """
-        from fsm_agent.runtime.logs import why_of  # brings the audit along, which a run does not need
+        from fsm_agent.runtime.proof.logs import why_of  # brings the audit along, which a run does not need
 
         store = self._store
         return why_of(self._id, replay.events(self._id, store.read(self._id), store.blob), subject)

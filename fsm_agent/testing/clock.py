@@ -1,6 +1,6 @@
 """A clock that stands still until it is told to move, and chance that repeats itself.
 
-Both fit wherever the engine asks for time and chance (:class:`fsm_agent.runtime.engine.Ports`).
+Both fit wherever the engine asks for time and chance (:class:`fsm_agent.runtime.driving.engine.Ports`).
 """
 
 import random

@@ -28,7 +28,7 @@ from fsm_agent.core.inputs import (
 )
 from fsm_agent.core.machine import STATES
 from fsm_agent.core.signals import Decision, Signal
-from fsm_agent.runtime.vault import Vault
+from fsm_agent.runtime.secrets.vault import Vault
 from fsm_agent.testing.document import Node
 from fsm_agent.testing.expect import same
 

@@ -1,7 +1,7 @@
 """From what the script says to what the engine is told, by the judge that real tools pass too.
 
 Nothing is classified here: a scripted error becomes the same evidence that an exception would have left, and
-:class:`fsm_agent.runtime.endings.Judge` makes an outcome of it.
+:class:`fsm_agent.runtime.tools.endings.Judge` makes an outcome of it.
 """
 
 import builtins
@@ -11,9 +11,9 @@ import attrs
 from fsm_agent.core.classification.classify import Declared, ErrorFacts
 from fsm_agent.core.inputs import Outcome, Probe, Probed
 from fsm_agent.core.tools import ToolSpec
-from fsm_agent.runtime import endings
-from fsm_agent.runtime.context import Reconciled
-from fsm_agent.runtime.endings import Ending, Judge, Verdict
+from fsm_agent.runtime.tools import endings
+from fsm_agent.runtime.tools.context import Reconciled
+from fsm_agent.runtime.tools.endings import Ending, Judge, Verdict
 from fsm_agent.testing.scenario import CallScript, Raised
 from fsm_agent.testing.world import Happening
 

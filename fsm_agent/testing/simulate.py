@@ -23,8 +23,8 @@ from fsm_agent.core.plans.plan import Plan
 from fsm_agent.core.rules.table import Table
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.configs import load_classifier, load_rules
-from fsm_agent.runtime.endings import Judge
-from fsm_agent.runtime.vault import Vault, secret_inputs
+from fsm_agent.runtime.secrets.vault import Vault, secret_inputs
+from fsm_agent.runtime.tools.endings import Judge
 from fsm_agent.stores.base import Store
 from fsm_agent.testing.clock import FakeClock
 from fsm_agent.testing.expect import Observed, failures

@@ -11,9 +11,9 @@ from typing import Any
 
 from fsm_agent.core.errors import UsageError
 from fsm_agent.core.inputs import Call, Probe
-from fsm_agent.runtime.context import CallContext, Reconciled, ToolError
 from fsm_agent.runtime.ports import SystemPorts
-from fsm_agent.runtime.toolbox import Toolbox
+from fsm_agent.runtime.tools.context import CallContext, Reconciled, ToolError
+from fsm_agent.runtime.tools.toolbox import Toolbox
 from fsm_agent.testing.scenario import Raised, ToolScript
 from fsm_agent.testing.world import Happening, Kind, World
 

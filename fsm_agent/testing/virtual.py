@@ -32,10 +32,10 @@ from fsm_agent.core.inputs import (
 )
 from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.tools import ToolSpec
-from fsm_agent.runtime.endings import Judge
-from fsm_agent.runtime.engine import Engine
-from fsm_agent.runtime.hiding import hidden
-from fsm_agent.runtime.letters import Word
+from fsm_agent.runtime.driving.engine import Engine
+from fsm_agent.runtime.driving.letters import Word
+from fsm_agent.runtime.secrets.hiding import hidden
+from fsm_agent.runtime.tools.endings import Judge
 from fsm_agent.stores.base import Store
 from fsm_agent.testing import replies
 from fsm_agent.testing.clock import FakeClock

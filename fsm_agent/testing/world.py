@@ -14,7 +14,7 @@ import attrs
 
 from fsm_agent.core.inputs import Call, Probe
 from fsm_agent.core.signals import Effect
-from fsm_agent.runtime.context import Reconciled
+from fsm_agent.runtime.tools.context import Reconciled
 from fsm_agent.testing.expect import same
 from fsm_agent.testing.scenario import CallScript, ProbeScript, Raised, ToolScript
 

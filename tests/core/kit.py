@@ -46,7 +46,7 @@ from fsm_agent.core.plans import planning
 from fsm_agent.core.signals import Applied, Effect, Signal
 from fsm_agent.core.tools import Parameter, ToolSpec
 from fsm_agent.runtime.configs import load_rules
-from fsm_agent.runtime.engine import Engine
+from fsm_agent.runtime.driving.engine import Engine
 from fsm_agent.stores.memory import MemoryStore
 from fsm_agent.testing.clock import FakeClock
 

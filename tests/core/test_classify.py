@@ -22,7 +22,7 @@ from fsm_agent.core.classification.rows import GRPC_NAMES, SIGNALS
 from fsm_agent.core.classification.waits import MAX_WAIT_S, http_date, retry_after
 from fsm_agent.core.errors import ConfigError
 from fsm_agent.core.signals import OUTCOME_SIGNALS, Applied, Signal
-from fsm_agent.runtime.context import ToolError
+from fsm_agent.runtime.tools.context import ToolError
 
 TEXT = (Path(__file__).parents[2] / "configs" / "classify.toml").read_text(encoding="utf-8")
 TABLE = tomllib.loads(TEXT)

@@ -25,7 +25,7 @@ from fsm_agent.core.plans import planning
 from fsm_agent.core.signals import Applied, Effect, Signal
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.configs import load_rules
-from fsm_agent.runtime.engine import Engine
+from fsm_agent.runtime.driving.engine import Engine
 from fsm_agent.testing.clock import FakeClock
 from fsm_agent.testing.faulty_store import Breakage, Crash, FaultyStore
 

@@ -3,7 +3,7 @@
 import pytest
 
 from fsm_agent import RunController, Toolbox
-from fsm_agent.runtime import driver
+from fsm_agent.runtime.driving import driver
 from fsm_agent.stores.sqlite import SqliteStore
 from tests.contract.disk import Disk
 from tests.runtime.runs import check, go, plan_of

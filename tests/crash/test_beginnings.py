@@ -8,7 +8,7 @@ import pytest
 
 from fsm_agent import RunController
 from fsm_agent.core.errors import ConflictError, OwnedError
-from fsm_agent.runtime.owner import owner_name
+from fsm_agent.runtime.driving.owner import owner_name
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.stores import open_store
 from tests.runtime.runs import go, one, running, toolbox

@@ -20,7 +20,7 @@ from fsm_agent.core.audit.audit import audit as audit_records
 from fsm_agent.core.errors import CorruptError, StoreDeadError
 from fsm_agent.core.events import Head, from_body, genesis, seal
 from fsm_agent.core.inputs import Approve, Returned
-from fsm_agent.runtime.heads import Heads
+from fsm_agent.runtime.proof.heads import Heads
 from fsm_agent.stores import open_store
 from fsm_agent.testing.clock import FakeClock
 from fsm_agent.testing.faulty_store import Breakage, FaultyStore

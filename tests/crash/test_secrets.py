@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from fsm_agent.faces.cli import build
-from fsm_agent.runtime.signing import make_keys
+from fsm_agent.runtime.proof.signing import make_keys
 
 TOOLS = Path(__file__).with_name("vaulted") / "tools.py"
 CANARIES = {

@@ -11,7 +11,7 @@ import pytest
 
 from fsm_agent import audit
 from fsm_agent.core.events import Head, chain, from_body, genesis, hydrate
-from fsm_agent.runtime.auditing import audit_log
+from fsm_agent.runtime.proof.auditing import audit_log
 from fsm_agent.stores.lines import parse, scan
 from fsm_agent.stores.transfer import export_run
 from tests.crash.rig import lives

@@ -196,7 +196,7 @@ def test_a_value_that_a_log_cannot_hold_is_refused_wherever_it_is_typed(cli, val
 
 
 def test_a_fault_of_the_program_is_one_line_and_a_traceback_only_on_request(cli, monkeypatch):
-    from fsm_agent.faces import keeping
+    from fsm_agent.faces.look import keeping
 
     def broken(screen, **given):
         raise ZeroDivisionError("by\nzero")
@@ -207,7 +207,7 @@ def test_a_fault_of_the_program_is_one_line_and_a_traceback_only_on_request(cli,
     assert shown.err.startswith("E-INTERNAL ZeroDivisionError: by zero; ")
     assert len(shown.err.splitlines()) == 1
     code = (
-        "import sys\nfrom fsm_agent.faces import keeping\nfrom fsm_agent.__main__ import main\n"
+        "import sys\nfrom fsm_agent.faces.look import keeping\nfrom fsm_agent.__main__ import main\n"
         "def broken(screen, **given): raise ZeroDivisionError('by zero')\n"
         "keeping.runs = broken\nsys.exit(main(['runs', '-v', '-v']))"
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fsm_agent.core.machine import RUN_TABLE, STATES, TASK_TABLE
 from fsm_agent.core.plans import planning
-from fsm_agent.faces import graph
+from fsm_agent.faces.drawing import graph
 
 TABLES = {"task": TASK_TABLE, "run": RUN_TABLE}
 MACHINES = pytest.mark.parametrize("name", list(TABLES))

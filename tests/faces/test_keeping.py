@@ -3,7 +3,7 @@
 import pytest
 
 from fsm_agent.core.errors import UsageError
-from fsm_agent.faces.keeping import age_us
+from fsm_agent.faces.look.keeping import age_us
 
 
 def test_old_finished_runs_are_removed_and_others_say_why_they_stay(cli):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm_agent.faces.layers import Node, draw, layered
+from fsm_agent.faces.drawing.layers import Node, draw, layered
 
 UP, DOWN, RIGHT = (0, -1), (0, 1), (1, 0)
 LEADS = {

@@ -49,7 +49,7 @@ DETOUR = [
 ]
 PLANNER = f"""
 import json
-from fsm_agent.runtime.planner import Proposal
+from fsm_agent.runtime.planning.planner import Proposal
 
 class Planner:
     async def propose(self, briefing):

@@ -9,7 +9,7 @@ import pytest
 
 from fsm_agent.faces import table
 from fsm_agent.faces.cli import GLOBALS, Branch, Leaf, build
-from fsm_agent.faces.spec import EXIT_CODES, EXIT_OF_RUN, KINDS, load
+from fsm_agent.faces.frame.spec import EXIT_CODES, EXIT_OF_RUN, KINDS, load
 
 ROWS = pytest.mark.parametrize("row", table.COMMANDS, ids=lambda row: row.name)
 NAMES = (
@@ -25,8 +25,14 @@ LIGHT = {
     "fsm_agent.__main__",
     "fsm_agent.faces",
     "fsm_agent.faces.cli",
-    "fsm_agent.faces.spec",
+    "fsm_agent.faces.frame",
+    "fsm_agent.faces.frame.spec",
     "fsm_agent.faces.table",
+    "fsm_agent.faces.table.drive",
+    "fsm_agent.faces.table.files",
+    "fsm_agent.faces.table.look",
+    "fsm_agent.faces.table.shared",
+    "fsm_agent.faces.table.speak",
 }
 HEAVY = {
     "attrs",

@@ -10,7 +10,7 @@ import pytest
 
 from fsm_agent.core.engine.state import Question
 from fsm_agent.core.inputs import Answer, Approve, Edit, Reject
-from fsm_agent.faces.asking import understand
+from fsm_agent.faces.drive.asking import understand
 
 
 class Person:

@@ -9,8 +9,8 @@ from fsm_agent.core.errors import FsmAgentError
 from fsm_agent.core.machine import TaskState
 from fsm_agent.core.signals import Applied, Effect, Signal
 from fsm_agent.runtime.configs import load_rules
-from fsm_agent.runtime.decider import Decider
-from fsm_agent.runtime.logs import audit
+from fsm_agent.runtime.deciding.decider import Decider
+from fsm_agent.runtime.proof.logs import audit
 from fsm_agent.stores.memory import MemoryStore
 from tests.core.kit import Lab, Ports, tool
 

@@ -12,7 +12,7 @@ from fsm_agent.core.errors import PlanError
 from fsm_agent.core.plans import planning
 from fsm_agent.core.plans import text as plantext
 from fsm_agent.core.plans.plan import Plan, Step
-from fsm_agent.runtime.plans import Plan as PublicPlan
+from fsm_agent.runtime.planning.plans import Plan as PublicPlan
 
 few = settings(max_examples=50)
 names = st.text("abcdefg_", min_size=1, max_size=4)

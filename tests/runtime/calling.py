@@ -5,10 +5,10 @@ import itertools
 import threading
 
 from fsm_agent.core.inputs import Call, Probe, Returned, StopCall
-from fsm_agent.runtime.calls import Calls
 from fsm_agent.runtime.configs import load_classifier
-from fsm_agent.runtime.toolbox import Toolbox
-from fsm_agent.runtime.vault import Vault
+from fsm_agent.runtime.driving.calls import Calls
+from fsm_agent.runtime.secrets.vault import Vault
+from fsm_agent.runtime.tools.toolbox import Toolbox
 
 CLASSIFIER = load_classifier()
 FAR = 10**15

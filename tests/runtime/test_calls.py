@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fsm_agent.core.errors import UsageError
 from fsm_agent.core.signals import Applied, Signal
-from fsm_agent.runtime.context import CallContext, ToolError
+from fsm_agent.runtime.tools.context import CallContext, ToolError
 from tests.runtime.calling import CLASSIFIER, Shell, box, outcome_of, raising
 
 JSON = st.recursive(

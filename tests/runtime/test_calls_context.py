@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from fsm_agent.core.errors import UsageError
 from fsm_agent.core.inputs import Progressed, Returned, Usage
-from fsm_agent.runtime.context import CallContext
-from fsm_agent.runtime.toolbox import Toolbox
+from fsm_agent.runtime.tools.context import CallContext
+from fsm_agent.runtime.tools.toolbox import Toolbox
 from tests.runtime.calling import FAR, Shell, box
 
 

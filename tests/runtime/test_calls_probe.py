@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from fsm_agent.core.inputs import Probed, Usage
-from fsm_agent.runtime.context import CallContext, Reconciled, ToolError
-from fsm_agent.runtime.toolbox import Toolbox
+from fsm_agent.runtime.tools.context import CallContext, Reconciled, ToolError
+from fsm_agent.runtime.tools.toolbox import Toolbox
 from tests.runtime.calling import PATIENCE_S, Shell, box, raising
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from fsm_agent.core.inputs import Returned
 from fsm_agent.core.signals import Applied, Signal
-from fsm_agent.runtime.context import CallContext, Reconciled, ToolError
-from fsm_agent.runtime.toolbox import Toolbox
-from fsm_agent.runtime.vault import Vault
+from fsm_agent.runtime.secrets.vault import Vault
+from fsm_agent.runtime.tools.context import CallContext, Reconciled, ToolError
+from fsm_agent.runtime.tools.toolbox import Toolbox
 from tests.runtime.calling import Shell, box
 
 CANARY = "c4nary-token-42"

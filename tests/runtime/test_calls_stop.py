@@ -14,8 +14,8 @@ import pytest
 from fsm_agent.core.errors import ToolboxError
 from fsm_agent.core.inputs import Call
 from fsm_agent.core.signals import Applied, Signal
-from fsm_agent.runtime.context import CallContext, Reconciled
-from fsm_agent.runtime.toolbox import Toolbox
+from fsm_agent.runtime.tools.context import CallContext, Reconciled
+from fsm_agent.runtime.tools.toolbox import Toolbox
 from tests.runtime.calling import PATIENCE_S, Shell, box, outcome_of
 
 
@@ -300,7 +300,7 @@ def test_leaving_cancels_async_calls_abandons_threads_and_reports_nothing_afterw
 
 
 def test_a_tool_that_will_not_be_cancelled_does_not_hold_up_the_end(monkeypatch):
-    monkeypatch.setattr("fsm_agent.runtime.calls.GRACE_S", 0.01)
+    monkeypatch.setattr("fsm_agent.runtime.driving.calls.GRACE_S", 0.01)
 
     async def main():
         go = asyncio.Event()
@@ -325,10 +325,10 @@ def test_a_hung_tool_does_not_keep_the_process_alive():
     code = """
 import asyncio, threading
 from fsm_agent.core.inputs import Call
-from fsm_agent.runtime.calls import Calls
+from fsm_agent.runtime.driving.calls import Calls
 from fsm_agent.runtime.configs import load_classifier
-from fsm_agent.runtime.toolbox import Toolbox
-from fsm_agent.runtime.vault import Vault
+from fsm_agent.runtime.tools.toolbox import Toolbox
+from fsm_agent.runtime.secrets.vault import Vault
 tools = Toolbox()
 begun = threading.Event()
 @tools.read

@@ -19,8 +19,8 @@ from fsm_agent.core.errors import (
 from fsm_agent.core.signals import HOME, Effect, Signal
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.configs import load_rules
-from fsm_agent.runtime.decider import Decider
-from fsm_agent.runtime.logs import audit, replay
+from fsm_agent.runtime.deciding.decider import Decider
+from fsm_agent.runtime.proof.logs import audit, replay
 from fsm_agent.stores.memory import MemoryStore
 from fsm_agent.stores.transfer import import_run
 from fsm_agent.testing.clock import FakeClock

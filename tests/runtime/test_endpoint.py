@@ -7,8 +7,8 @@ import socket
 import pytest
 
 from fsm_agent.core.inputs import Usage
-from fsm_agent.runtime.endpoint import Endpoint
-from fsm_agent.runtime.planner import PlannerError
+from fsm_agent.runtime.planning.endpoint import Endpoint
+from fsm_agent.runtime.planning.planner import PlannerError
 from tests.runtime.model_server import MODES, Answer, ModelServer, said
 
 MESSAGES = [{"role": "user", "content": "plan"}]

@@ -20,7 +20,7 @@ from fsm_agent.core.inputs import Ask, Note, Outcome, Progressed, Returned, Tick
 from fsm_agent.core.machine import RunState
 from fsm_agent.core.plans import planning
 from fsm_agent.core.signals import Applied, Signal
-from fsm_agent.runtime.engine import Engine, needs_barrier
+from fsm_agent.runtime.driving.engine import Engine, needs_barrier
 from fsm_agent.stores.memory import MemoryStore
 from fsm_agent.testing.faulty_store import Breakage, FaultyStore
 from fsm_agent.testing.volatile import VolatileStore

@@ -7,7 +7,7 @@ import pytest
 from fsm_agent import RunController, audit
 from fsm_agent.core.errors import CorruptError
 from fsm_agent.core.events import Head
-from fsm_agent.runtime.heads import ENV, Heads, place_of
+from fsm_agent.runtime.proof.heads import ENV, Heads, place_of
 from fsm_agent.stores import open_store
 from fsm_agent.stores.anchors import read_anchor
 from fsm_agent.stores.sqlite import SqliteStore

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from fsm_agent import RunController
 from fsm_agent.core.errors import RefusedError, StoreError
-from fsm_agent.runtime.delivery import deliver
-from fsm_agent.runtime.letters import _FIELDS
+from fsm_agent.runtime.driving.delivery import deliver
+from fsm_agent.runtime.driving.letters import _FIELDS
 from fsm_agent.stores import open_store
 from tests.runtime.runs import check, go, one, running, toolbox
 

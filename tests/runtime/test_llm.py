@@ -8,10 +8,10 @@ import pytest
 from fsm_agent import CallContext, ConfigError, Plan, PlanError, Toolbox, ToolError, UsageError, replay
 from fsm_agent.core.errors import ValueRefusedError
 from fsm_agent.core.replanning import prompt
-from fsm_agent.runtime import llm
-from fsm_agent.runtime.endpoint import Endpoint
-from fsm_agent.runtime.llm import InfeasibleError, ModelPlanner
-from fsm_agent.runtime.planner import PlannerError
+from fsm_agent.runtime.planning import llm
+from fsm_agent.runtime.planning.endpoint import Endpoint
+from fsm_agent.runtime.planning.llm import InfeasibleError, ModelPlanner
+from fsm_agent.runtime.planning.planner import PlannerError
 from tests.runtime.model_server import Answer, ModelServer, said
 from tests.runtime.runs import go, resumed, running
 

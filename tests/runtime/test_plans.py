@@ -7,7 +7,7 @@ import pytest
 from fsm_agent.core.errors import NotFoundError, PlanError
 from fsm_agent.core.plans import text as plantext
 from fsm_agent.core.plans.plan import Plan as CorePlan
-from fsm_agent.runtime.plans import Plan
+from fsm_agent.runtime.planning.plans import Plan
 
 DOCUMENT = {
     "goal": "look",

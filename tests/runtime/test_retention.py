@@ -6,9 +6,9 @@ import pytest
 
 from fsm_agent import Reconciled, Toolbox, ToolError
 from fsm_agent.core.errors import NotFoundError
-from fsm_agent.runtime.heads import Heads
 from fsm_agent.runtime.ports import SystemPorts
-from fsm_agent.runtime.retention import collect
+from fsm_agent.runtime.proof.heads import Heads
+from fsm_agent.runtime.proof.retention import collect
 from fsm_agent.stores import open_store
 from tests.runtime.runs import go, one, plan_of, resumed, running, toolbox
 

@@ -12,7 +12,7 @@ import pytest
 from fsm_agent import audit
 from fsm_agent.core.errors import ConfigError, UsageError
 from fsm_agent.core.events import Event, from_body, genesis, seal, to_line
-from fsm_agent.runtime.signing import (
+from fsm_agent.runtime.proof.signing import (
     ENV,
     KeySigner,
     make_keys,

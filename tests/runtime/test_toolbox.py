@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from fsm_agent.core.errors import ToolboxError
 from fsm_agent.core.signals import Effect
 from fsm_agent.core.tools import ToolSpec, argument_faults
-from fsm_agent.runtime.context import CallContext, Reconciled
-from fsm_agent.runtime.loading import load_toolbox
-from fsm_agent.runtime.signature import json_types
-from fsm_agent.runtime.toolbox import Toolbox
+from fsm_agent.runtime.tools.context import CallContext, Reconciled
+from fsm_agent.runtime.tools.loading import load_toolbox
+from fsm_agent.runtime.tools.signature import json_types
+from fsm_agent.runtime.tools.toolbox import Toolbox
 
 EFFECTS = ("read", "idempotent", "write", "irreversible")
 
@@ -398,8 +398,8 @@ def test_a_lifespan_that_is_no_context_manager_is_refused():
 SOURCE = """
 from __future__ import annotations
 import helper_beside
-from fsm_agent.runtime.toolbox import Toolbox
-from fsm_agent.runtime.context import CallContext
+from fsm_agent.runtime.tools.toolbox import Toolbox
+from fsm_agent.runtime.tools.context import CallContext
 tools = Toolbox()
 
 @tools.write

@@ -11,7 +11,7 @@ from fsm_agent.core.errors import RefusedError, ValueRefusedError
 from fsm_agent.core.language import refs
 from fsm_agent.core.signals import Effect
 from fsm_agent.core.tools import Parameter, ToolSpec, argument_faults, is_secret
-from fsm_agent.runtime.vault import Vault, secret_inputs
+from fsm_agent.runtime.secrets.vault import Vault, secret_inputs
 
 CANARY = "c4nary/täg+42"
 LOGIN = ToolSpec(

@@ -10,8 +10,8 @@ from fsm_agent.core.errors import NotFoundError, PlanError, StoreDeadError, Usag
 from fsm_agent.core.events import Event, genesis, seal, to_body
 from fsm_agent.core.signals import Applied, Effect
 from fsm_agent.runtime.configs import load_classifier, load_rules
-from fsm_agent.runtime.endings import Judge
-from fsm_agent.runtime.vault import Vault
+from fsm_agent.runtime.secrets.vault import Vault
+from fsm_agent.runtime.tools.endings import Judge
 from fsm_agent.stores.memory import MemoryStore
 from fsm_agent.testing import replies
 from fsm_agent.testing.clock import FakeClock

@@ -8,7 +8,7 @@ from fsm_agent import Plan, RunController, audit
 from fsm_agent.core.classification.classify import describe
 from fsm_agent.core.errors import UsageError
 from fsm_agent.runtime.configs import load_classifier
-from fsm_agent.runtime.context import ToolError
+from fsm_agent.runtime.tools.context import ToolError
 from fsm_agent.stores import open_store
 from fsm_agent.testing import replies
 from fsm_agent.testing.scenario import Raised, parse
@@ -139,7 +139,7 @@ def test_a_crash_comes_at_its_place_and_the_effect_before_it_stays():
 
 
 def _context():
-    from fsm_agent.runtime.context import CallContext
+    from fsm_agent.runtime.tools.context import CallContext
 
     return CallContext(idempotency_key="k")
 

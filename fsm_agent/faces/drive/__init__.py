@@ -1,0 +1,1 @@
+"""The commands that drive a run, and who answers its questions meanwhile."""

@@ -1,0 +1,108 @@
+"""Where runs are kept: opening the store that was named, for as little as is needed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from fsm_agent.core.audit.replay import replay
+from fsm_agent.core.engine.state import Run
+from fsm_agent.core.errors import StoreUnusableError
+from fsm_agent.core.events import Head
+from fsm_agent.core.inputs import Person
+from fsm_agent.faces.frame.screen import Screen
+from fsm_agent.runtime.driving.owner import is_dead
+from fsm_agent.runtime.ports import SystemPorts
+from fsm_agent.runtime.proof.heads import Heads
+from fsm_agent.stores import open_store
+from fsm_agent.stores.base import Store
+
+
+@contextmanager
+def writing(screen: Screen, *, create: bool = False) -> Iterator[Store]:
+    """Open the store to add to it, and close it at the end.
+
+    Raises:
+        NotFoundError: There is none, and none is to be made.
+        StoreUnusableError: It is no store of ours, or may not be written.
+    """
+    store = open_store(screen.store, create=create, anchored=Heads.beside(screen.store).read)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
+def reading(screen: Screen) -> Iterator[Store]:
+    """Open the store to look at it, and close it at the end.
+
+    Raises:
+        NotFoundError: There is none.
+        StoreUnusableError: It is no store of ours.
+    """
+    store = open_store(screen.store, read_only=True, create=False)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@contextmanager
+def following(screen: Screen) -> Iterator[Store]:
+    """Open the store to look on while others add to it, and close it at the end.
+
+    A SQLite file that nobody has open is read as one that stands still, so whoever only reads it would never see
+    what others begin to add; a file that may not be written stands still anyway.
+
+    Raises:
+        NotFoundError: There is none.
+        StoreUnusableError: It is no store of ours.
+    """
+    try:
+        store = open_store(screen.store, create=False, anchored=Heads.beside(screen.store).read)
+    except StoreUnusableError:
+        store = open_store(screen.store, read_only=True, create=False)
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def keep_head(screen: Screen, store: Store, run: str) -> None:
+    """Keep beside the store where the log of *run* ends, so that a cut tail will show.
+
+    Raises:
+        CorruptError: The head that was kept stands further on: the log has lost its end.
+    """
+    heads = Heads.beside(store.location)
+    heads.keep(store, run, store.head(run))
+    if heads.fault:
+        screen.complain(heads.fault)
+
+
+def look(store: Store, run: str) -> tuple[Run, Head]:
+    """Return a run as its log tells it, and where the log ends.
+
+    Raises:
+        NotFoundError: No such run.
+        CorruptError: The log is not what was written.
+    """
+    head = store.head(run)
+    return replay(run, store.read(run, until=head.seq), store.blob), head
+
+
+def is_driven(store: Store, run: str) -> bool:
+    """Whether a living owner holds *run*, as far as can be told."""
+    info = store.info(run)
+    return info.owner is not None and info.lease_until_us > SystemPorts().now_us() and not is_dead(info.owner)
+
+
+def person(by: str | None, note: str = "") -> Person:
+    """Return who speaks: *by*, or the login name."""
+    if by is None:
+        import getpass
+
+        try:
+            by = getpass.getuser()
+        except (OSError, KeyError, ImportError):
+            by = "someone without a login name"
+    return Person(by=by, channel="cli", note=note)

@@ -1,0 +1,1 @@
+"""The commands that look at runs and look after stores, and what they show."""

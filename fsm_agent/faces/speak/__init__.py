@@ -1,0 +1,1 @@
+"""The commands that hand a person's word to a run."""

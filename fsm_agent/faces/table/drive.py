@@ -1,0 +1,79 @@
+"""The rows of the commands that drive a run."""
+
+from typing import Final
+
+from fsm_agent.faces.frame.spec import Command, opt
+from fsm_agent.faces.table.shared import (
+    BY,
+    DRIVE,
+    FACES,
+    INPUT,
+    MODEL,
+    OPERATOR,
+    PARAM,
+    PLAN,
+    PLANNER,
+    RULES,
+    RUN,
+    TOOLS,
+    WORKERS,
+)
+
+ROWS: Final = (
+    Command(
+        "run",
+        DRIVE,
+        "Run a plan until it ends, or until only a person can move it on.",
+        (
+            PLAN,
+            TOOLS,
+            RULES,
+            PARAM,
+            INPUT,
+            opt("--run-id", "id of the new run; left out, one is made", "ID"),
+            OPERATOR,
+            PLANNER,
+            WORKERS,
+        ),
+        f"{FACES}drive.driving:run",
+        "fsm_agent.faces.look.results:Finished",
+        f"{FACES}look.plain:finished",
+        f"{FACES}look.data:finished",
+        about="A DIR holds plan.json, tools.py (attribute `tools`), and if wanted rules.toml, inputs.json and "
+        "planner.py (attribute `planner`). On a terminal you are asked for approvals and answers; elsewhere nothing "
+        "is ever asked. " + MODEL,
+        examples=(
+            "run examples/reimbursement",
+            "run plan.json --tools tools.py:tools --input week=2026-W46 --json",
+            "run plan.json --tools tools.py:tools --planner model",
+        ),
+    ),
+    Command(
+        "resume",
+        DRIVE,
+        "Take a run over, lift a pause or an abort, and go on.",
+        (RUN, TOOLS, INPUT, OPERATOR, PLANNER, WORKERS, BY),
+        f"{FACES}drive.driving:resume",
+        "fsm_agent.faces.look.results:Finished",
+        f"{FACES}look.plain:finished",
+        f"{FACES}look.data:finished",
+        about="Tools and planner are found where `run` found them; --tools and --planner override. --input gives "
+        "secrets again, which the log does not hold.",
+        examples=("resume r-1f2e3d4c", "resume r-1f2e3d4c --tools tools.py:tools"),
+    ),
+    Command(
+        "wait",
+        DRIVE,
+        "Follow a run that another process drives, until it rests or ends.",
+        (
+            RUN,
+            opt("--for", "the state to wait for, as state=S", "state=S", name="until"),
+            opt("--timeout", "give up after so many seconds (exit code 8)", "S", kind="seconds"),
+        ),
+        f"{FACES}drive.driving:wait",
+        "fsm_agent.faces.look.results:Finished",
+        f"{FACES}look.plain:finished",
+        f"{FACES}look.data:finished",
+        examples=("wait r-1f2e3d4c --for state=done --timeout 60",),
+    ),
+)

@@ -1,0 +1,1 @@
+"""The decision layer for people who keep their own loop."""

@@ -1,0 +1,422 @@
+"""Runs one call or probe at a time as the core commands, and reports how each ended: once, from the loop's thread.
+
+Deadlines belong to the core: it says when nobody waits any more (:class:`StopCall`), and a call may still end after
+that. Only a probe's deadline is kept here. What a tool raises never reaches the loop, SystemExit and the like
+included; only a cancellation from outside does.
+"""
+
+import asyncio
+import contextlib
+import contextvars
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import Any, Self
+
+import attrs
+
+from fsm_agent.core.classification.classify import Classifier, describe
+from fsm_agent.core.errors import RefusedError, ToolboxError
+from fsm_agent.core.inputs import (
+    NO_USAGE,
+    Call,
+    Input,
+    Probe,
+    Probed,
+    Progressed,
+    Returned,
+    StopCall,
+)
+from fsm_agent.core.signals import Effect, Signal
+from fsm_agent.core.tools import ToolSpec, argument_faults
+from fsm_agent.runtime.secrets.vault import Vault
+from fsm_agent.runtime.tools.context import CallContext
+from fsm_agent.runtime.tools.endings import (
+    Cut,
+    Ending,
+    Judge,
+    NotCalled,
+    Value,
+    Verdict,
+    read_error,
+    read_finding,
+    read_value,
+)
+from fsm_agent.runtime.tools.signature import Callee
+from fsm_agent.runtime.tools.threads import Threads
+from fsm_agent.runtime.tools.toolbox import Toolbox
+
+MAX_ABANDONED = 100
+"""How many threads may run on past their deadline before further sync calls are refused."""
+GRACE_S = 1.0
+"""How long the end of the run waits for cancelled async calls, in seconds."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class _Open:
+    """A call or probe that runs here.
+
+    Attributes:
+        probe: The command it answers if it is a probe; else it is a call.
+        lookup: Whether it only looks (a registered probe): it can have no effect.
+        given_up: Whether nobody waits for it.
+        cut: Whether we cancelled it.
+        reported: Whether what was owed to the core has been reported.
+    """
+
+    spec: ToolSpec
+    callee: Callee
+    task: str
+    attempt: int
+    context: CallContext
+    started_us: int
+    probe: Probe | None = None
+    lookup: bool = False
+    given_up: bool = False
+    cut: bool = False
+    reported: bool = False
+    handle: asyncio.Task[Ending] | None = None
+    timer: asyncio.TimerHandle | None = None
+
+    @property
+    def probe_name(self) -> str:
+        return f"the probe of {self.spec.name}" if self.lookup else f"the repetition of {self.spec.name}"
+
+
+class Calls:
+    """The calls of one run. An async context manager; entering it enters the toolbox's lifespan.
+
+    Args:
+        report: Takes every input; called on the loop, never from within a method of this object.
+        clock_us: UTC epoch in microseconds; called from any thread.
+        max_abandoned: How many threads may run on past their deadline before sync calls are refused.
+    """
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        classifier: Classifier,
+        *,
+        run_id: str,
+        vault: Vault,
+        report: Callable[[Input], None],
+        clock_us: Callable[[], int],
+        max_abandoned: int = MAX_ABANDONED,
+    ) -> None:
+        self._toolbox = toolbox
+        self._judge = Judge(classifier, vault)
+        self._vault = vault
+        self._run_id = run_id
+        self._report = report
+        self._clock_us = clock_us
+        self._max_abandoned = max_abandoned
+        self._threads = Threads(f"fsm-agent {run_id}")
+        self._open: set[_Open] = set()
+        self._abandoned = 0
+        self._stack = AsyncExitStack()
+        self._lifespan: Any = None
+        self._closed = True
+
+    async def __aenter__(self) -> Self:
+        """Enter the lifespan.
+
+        Raises:
+            ToolboxError: It failed.
+        """
+        self._loop = asyncio.get_running_loop()
+        try:
+            lifespan = self._toolbox.open_lifespan()
+            if lifespan is not None:
+                self._lifespan = await self._stack.enter_async_context(lifespan)
+        except (Exception, SystemExit) as error:
+            raise self._lifespan_error("entering", error) from error
+        self._closed = False
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Cancel async calls that still run, abandon threads, leave the lifespan. Nothing is reported after it.
+
+        Raises:
+            ToolboxError: Leaving the lifespan failed.
+        """
+        handles = [one.handle for one in self._open if one.handle is not None]
+        for one in tuple(self._open):
+            self._give_up(one, cut_off=True)
+        try:
+            if handles:
+                await asyncio.wait(handles, timeout=GRACE_S)
+            await asyncio.sleep(0)  # what has just ended is reported in this turn of the loop
+        finally:
+            self._closed = True
+            self._threads.close()
+            for one in self._open:
+                if one.timer is not None:
+                    one.timer.cancel()
+            try:
+                await self._stack.__aexit__(kind, error, trace)
+            except (Exception, SystemExit) as failed:
+                raise self._lifespan_error("leaving", failed) from failed
+
+    def _lifespan_error(self, doing: str, error: BaseException) -> ToolboxError:
+        facts = describe(error)
+        words = self._judge.words(f"{type(error).__name__}: {facts.message}")
+        return ToolboxError(f"toolbox lifespan: {doing} it raised {words}; repair the lifespan")
+
+    @property
+    def open_calls(self) -> int:
+        """How many calls and probes run here that somebody waits for."""
+        return sum(not one.given_up for one in self._open)
+
+    @property
+    def abandoned_threads(self) -> int:
+        """How many threads run on though nobody waits for them."""
+        return self._abandoned
+
+    def running(self, task: str, attempt: int) -> bool:
+        """Return whether a call of this attempt still runs here, waited for or not: its effect may still come."""
+        return any(one.task == task and one.attempt == attempt and not one.lookup for one in self._open)
+
+    def start(self, call: Call) -> None:
+        """Start a tool call. Its end is reported as :class:`Returned`, its reports as :class:`Progressed`."""
+        if call.tool not in self._toolbox:
+            spec = ToolSpec(name=call.tool, effect=Effect.READ)
+            words = f"tool {call.tool!r} is not in the toolbox; there are: {', '.join(s.name for s in self._toolbox.specs) or 'none'}"
+            self._refuse(call, spec, Signal.UNDECLARED_TOOL, "E-TOOLS", words)
+            return
+        tool = self._toolbox.tool(call.tool)
+        one = self._new(tool.spec, tool.callee, call)
+        fault = self._launch(one, call.args)
+        if fault is not None:
+            self._refuse(call, tool.spec, *fault)
+
+    def _refuse(self, call: Call, spec: ToolSpec, signal: Signal, code: str, words: str) -> None:
+        outcome = self._judge.error(spec, signal, code, words)
+        self._loop.call_soon(self._tell, Returned(task=call.task, attempt=call.attempt, outcome=outcome))
+
+    def probe(self, probe: Probe) -> None:
+        """Find out whether an effect happened. The answer is reported as :class:`Probed`, by its deadline.
+
+        With ``repeat`` the call itself is made again. It is not cut off at the deadline, and if it returns a value
+        after that, the value is reported as the call's own, as :class:`Returned`.
+        """
+        fault = f"tool {probe.tool!r} is not in the toolbox"
+        if probe.tool in self._toolbox:
+            tool = self._toolbox.tool(probe.tool)
+            callee = tool.callee if probe.repeat else tool.probe
+            fault = f"tool {probe.tool!r} has no probe"
+            if callee is not None:
+                one = self._new(tool.spec, callee, probe)
+                one.probe, one.lookup = probe, not probe.repeat
+                refused = self._launch(one, probe.args)
+                if refused is None:
+                    wait_us = max(0, probe.deadline_at - self._clock_us())
+                    one.timer = self._loop.call_later(wait_us / 1_000_000, self._probe_late, one)
+                    return
+                fault = refused[2]
+        verdict = Verdict(verdict="inconclusive", evidence=f"no probe was made: {fault}")
+        self._loop.call_soon(self._tell, _probed(probe, verdict))
+
+    def _new(self, spec: ToolSpec, callee: Callee, command: Call | Probe) -> _Open:
+        context = CallContext(
+            idempotency_key=command.key,
+            task=command.task,
+            attempt=command.attempt,
+            run=self._run_id,
+            deadline_at=command.deadline_at,
+            lifespan=self._lifespan,
+            on_progress=lambda advanced, note: self._post(self._progressed, one, advanced, note),
+        )
+        one = _Open(
+            spec=spec,
+            callee=callee,
+            task=command.task,
+            attempt=command.attempt,
+            context=context,
+            started_us=self._clock_us(),
+        )
+        return one
+
+    def _launch(self, one: _Open, args: Mapping[str, Any]) -> tuple[Signal, str, str] | None:
+        """Start it; or return why it cannot be started: signal, code, words."""
+        callee, spec = one.callee, one.spec
+        try:
+            kwargs = self._vault.reveal(spec, args)
+        except RefusedError as refused:
+            return Signal.AUTH_DENIED, refused.code, str(refused)
+        faults = argument_faults(spec, kwargs)
+        if callee.context is not None and callee.context in kwargs:
+            faults.append(
+                f"{spec.name}: argument {callee.context!r} is the name of its context; use another name"
+            )
+        if faults:
+            return Signal.BAD_REQUEST, "E-ARGUMENTS", "; ".join(faults)
+        if callee.context is not None:
+            kwargs[callee.context] = one.context
+        if callee.is_async:
+            name = f"{spec.name} of {one.task}, attempt {one.attempt}"
+            one.handle = self._loop.create_task(self._drive(one, kwargs), name=name)
+            one.handle.add_done_callback(lambda task: self._driven(one, task))
+        elif self._abandoned >= self._max_abandoned:
+            words = (
+                f"{self._abandoned} threads run on past their deadline, which is the limit; "
+                "the tool was not called: give its own calls time-outs, or restart the process"
+            )
+            return Signal.TRANSIENT_ERROR, "E-THREADS", words
+        else:
+            context = contextvars.copy_context()
+            try:
+                self._threads.run(lambda: context.run(self._work, one, kwargs))
+            except RuntimeError as error:
+                return (
+                    Signal.TRANSIENT_ERROR,
+                    "E-THREADS",
+                    f"no thread could be started ({error}); the tool was not called",
+                )
+        self._open.add(one)
+        return None
+
+    def stop(self, stop: StopCall) -> None:
+        """Nobody waits for this call any more; if it has ended meanwhile, nothing happens.
+
+        With ``cut_off`` an async call is cancelled, and a thread is told so through its context. Whatever still
+        comes is reported as :class:`Returned`; a call that ends by our cancellation says nothing more, unless it
+        has spent something.
+        """
+        for one in tuple(self._open):
+            if one.task == stop.task and one.attempt == stop.attempt and one.probe is None:
+                self._give_up(one, cut_off=stop.cut_off)
+
+    def _give_up(self, one: _Open, *, cut_off: bool) -> None:
+        if not one.given_up:
+            one.given_up = True
+            self._abandoned += not one.callee.is_async
+        if cut_off:
+            one.context.cancel()
+            if one.handle is not None:
+                one.cut = True
+                one.handle.cancel()
+
+    # ── where the tool runs ───────────────────────────────────────────────────────────────────────────────────
+
+    def _too_late(self, one: _Open) -> NotCalled | None:
+        """Say so if its time was over before it began: a process that was stopped and wakes up has no effect.
+
+        Others wait for its deadline before they look whether the effect is there.
+        """
+        if one.probe is not None or self._clock_us() < one.context.deadline_at:
+            return None
+        return NotCalled(
+            "its deadline had passed before it began (this process stood still); it was not called"
+        )
+
+    async def _drive(self, one: _Open, kwargs: Mapping[str, Any]) -> Ending:
+        """Await an async tool; only a cancellation from outside leaves as an exception."""
+        late = self._too_late(one)
+        if late is not None:
+            return late
+        try:
+            value = await one.callee.fn(**kwargs)
+            return read_finding(value) if one.lookup else read_value(value)
+        except GeneratorExit:
+            raise  # the loop is gone, or else the task ends with it
+        except BaseException as error:  # a tool ends neither the loop nor the process
+            task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                raise
+            return read_error(error, self._clock_us)
+
+    def _driven(self, one: _Open, task: asyncio.Task[Ending]) -> None:
+        ending: Ending
+        if not task.cancelled():
+            error = task.exception()
+            ending = task.result() if error is None else read_error(error, self._clock_us)
+        elif one.cut:
+            ending = Cut()
+        else:  # somebody else cancelled it
+            ending = read_error(asyncio.CancelledError(), self._clock_us)
+        self._ended(one, ending, self._clock_us())
+
+    def _work(self, one: _Open, kwargs: Mapping[str, Any]) -> None:
+        """Run a sync tool, in a thread."""
+        ending: Ending | None = self._too_late(one)
+        try:
+            if ending is None:
+                value = one.callee.fn(**kwargs)
+                ending = read_finding(value) if one.lookup else read_value(value)
+                del value
+        except BaseException as error:  # noqa: BLE001  (a tool ends neither the thread nor the process)
+            ending = read_error(error, self._clock_us)
+        self._post(self._ended, one, ending, self._clock_us())
+
+    def _post(self, step: Callable[..., None], *args: Any) -> None:
+        """Run *step* on the loop, in order, from whatever thread; after the loop's end nobody is there to hear."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(step, *args)
+
+    # ── on the loop ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _tell(self, given: Input) -> None:
+        if not self._closed:
+            self._report(given)
+
+    def _progressed(self, one: _Open, advanced: bool, note: str) -> None:
+        """Pass a report on, with what was spent since the last one. Nobody hears those of a probe."""
+        if one.given_up or one.probe is not None or one not in self._open:
+            return
+        self._tell(
+            Progressed(
+                task=one.task,
+                attempt=one.attempt,
+                advanced=advanced,
+                note=self._judge.words(note),
+                usage=one.context.take_usage(),
+            )
+        )
+
+    def _ended(self, one: _Open, ending: Ending, at_us: int) -> None:
+        self._open.discard(one)
+        if one.given_up and not one.callee.is_async:
+            self._abandoned -= 1
+        if one.timer is not None:
+            one.timer.cancel()
+        usage = one.context.take_usage()
+        duration_us = max(0, at_us - one.started_us)
+        if one.probe is None:
+            if isinstance(ending, Cut) and usage == NO_USAGE:
+                return
+            outcome = self._judge.outcome(one.spec, ending, usage, duration_us)
+            self._tell(Returned(task=one.task, attempt=one.attempt, outcome=outcome))
+        elif isinstance(ending, Cut):
+            return  # it was told of at its deadline; or the run is left, and the next owner asks again
+        elif not one.reported:
+            one.reported = True
+            if one.lookup:
+                assert not isinstance(ending, NotCalled), "probes are made at any time"
+                verdict = self._judge.finding(one.spec, one.probe_name, ending)
+            else:
+                verdict = self._judge.repetition(one.spec, ending)
+            self._tell(attrs.evolve(_probed(one.probe, verdict), usage=usage))
+        elif not one.lookup and isinstance(ending, Value):
+            outcome = self._judge.outcome(one.spec, ending, usage, duration_us)
+            if outcome.kind == "value":
+                self._tell(Returned(task=one.task, attempt=one.attempt, outcome=outcome))
+
+    def _probe_late(self, one: _Open) -> None:
+        assert one.probe is not None, "only probes have a timer"
+        one.reported = True
+        self._give_up(one, cut_off=one.lookup)
+        words = f"probe timed out: {one.probe_name} did not answer by its deadline"
+        verdict = Verdict(verdict="inconclusive", evidence=words)
+        self._tell(attrs.evolve(_probed(one.probe, verdict), usage=one.context.take_usage()))
+
+
+def _probed(probe: Probe, verdict: Verdict) -> Probed:
+    return Probed(
+        task=probe.task,
+        attempt=probe.attempt,
+        verdict=verdict.verdict,
+        result=verdict.result,
+        evidence=verdict.evidence,
+    )

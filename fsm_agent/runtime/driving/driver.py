@@ -1,0 +1,297 @@
+"""The asynchronous shell around one engine: calls, timers, the inbox, the lease.
+
+Inputs come one at a time, from calls that end, from timers and from people; each is fed to the engine, and what it
+returns is carried out. Everything happens on one event loop; nothing here decides anything.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import attrs
+
+from fsm_agent.core.errors import FsmAgentError, RefusedError, StoreError
+from fsm_agent.core.inputs import (
+    AskPlanner,
+    Call,
+    Command,
+    Input,
+    Probe,
+    Probed,
+    ReconcileAs,
+    StopCall,
+    Tick,
+)
+from fsm_agent.core.machine import RunState
+from fsm_agent.runtime.driving.engine import Engine, Ports
+from fsm_agent.runtime.driving.letters import from_letter
+from fsm_agent.runtime.planning.planner import Planner, ask
+
+FLUSH_S = 0.2
+"""Longest time that an event which needs no barrier stays in memory only, in seconds."""
+POLL_S = 0.1
+"""How often the inbox is looked at, in seconds."""
+
+
+class CallRunner(Protocol):
+    """Whatever carries out calls; :class:`fsm_agent.runtime.driving.calls.Calls` for real tools."""
+
+    def start(self, call: Call) -> None:
+        """Start a call; its outcome is reported once."""
+        ...
+
+    def probe(self, probe: Probe) -> None:
+        """Send a probe; its answer is reported once."""
+        ...
+
+    def stop(self, stop: StopCall) -> None:
+        """Nobody waits for this call any more."""
+        ...
+
+    def running(self, task: str, attempt: int) -> bool:
+        """Whether a call of this attempt is still out here."""
+        ...
+
+
+class Driver:
+    """Drives an engine on the running event loop."""
+
+    def __init__(self, engine: Engine, ports: Ports, *, workers: int, planner: Planner | None = None) -> None:
+        """Hold *engine*; nothing starts before :meth:`run_slots` gives it slots."""
+        self.engine = engine
+        self.workers = workers
+        self.failure: BaseException | None = None
+        self._ports = ports
+        self._planner = planner
+        self._calls: CallRunner | None = None
+        self._queue: deque[Input] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._pumping = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at: int | None = None
+        self._flusher: asyncio.TimerHandle | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+        self._background: list[asyncio.Task[None]] = []
+
+    def begin(self, calls: CallRunner, commands: list[Command]) -> None:
+        """Start working: carry out the first *commands*, watch the inbox, keep the lease."""
+        self._calls = calls
+        self._carry_out(commands)
+        self._background += [
+            self._loop.create_task(self._watch_inbox(), name="inbox"),
+            self._loop.create_task(self._keep_lease(), name="lease"),
+        ]
+        self._after()
+
+    async def end(self) -> None:
+        """Stop the background work; the engine is closed by its owner."""
+        background = list(self._background)
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
+        for handle in (self._timer, self._flusher):
+            if handle is not None:
+                handle.cancel()
+
+    def set_slots(self, slots: int) -> None:
+        """Let so many calls be out at once from now on."""
+        if self.engine.slots != slots:
+            self.engine.slots = slots
+            if slots:
+                self.report(Tick())
+
+    def report(self, given: Input) -> None:
+        """Take an input from a call or a timer; it is handled soon, on the loop."""
+        self._queue.append(given)
+        if not self._pumping:
+            self._pumping = True
+            self._loop.call_soon(self._pump)
+
+    def say(self, word: Input) -> None:
+        """Feed a person's word at once.
+
+        Raises:
+            RefusedError: It does not fit; it is logged, and nothing else changed.
+            StoreError: It could not be stored, and the run cannot go on here.
+            FsmAgentError: It is no word at all; nothing changed.
+        """
+        self._check()
+        self._not_while_running(word)
+        try:
+            self._carry_out(self.engine.feed(word))
+        except StoreError as error:
+            self._fail(error)
+            raise
+        self._after()
+
+    def _not_while_running(self, word: Input) -> None:
+        """A person's ``absent`` never counts while the call in question is still out here."""
+        if isinstance(word, ReconcileAs) and word.verdict == "absent":
+            task = self.engine.run.tasks.get(word.task)
+            if task is not None and self._calls is not None and self._calls.running(task.id, task.attempt):
+                raise RefusedError(
+                    f"task {task.id}: its call is still running here, so absent proves nothing yet; wait for it",
+                    task=task.id,
+                    code="E-STILL-RUNNING",
+                )
+
+    def _check(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+    def _pump(self) -> None:
+        self._pumping = False
+        while self._queue and self.failure is None:
+            given = self._queue.popleft()
+            try:
+                self._carry_out(self.engine.feed(self._weighed(given)))
+            except RefusedError:
+                continue  # logged by the engine; a tool's stale word changes nothing
+            except BaseException as error:  # noqa: BLE001 - whoever waits for the run gets it
+                self._fail(error)
+                return
+        self._after()
+
+    def _weighed(self, given: Input) -> Input:
+        """A probe's ``absent`` says nothing while the call itself is still out here."""
+        if not isinstance(given, Probed) or given.verdict != "absent" or self._calls is None:
+            return given
+        if not self._calls.running(given.task, given.attempt):
+            return given
+        words = "the probe says absent, but the call is still running here and may yet take effect"
+        return attrs.evolve(given, verdict="inconclusive", evidence=words)
+
+    def _carry_out(self, commands: list[Command]) -> None:
+        calls = self._calls
+        assert calls is not None or not commands, "begin() comes first"
+        for command in commands:
+            assert calls is not None, "begin() comes first"
+            match command:
+                case Call():
+                    calls.start(command)
+                case Probe():
+                    calls.probe(command)
+                case StopCall():
+                    calls.stop(command)
+                case AskPlanner():
+                    self._ask_planner(command)
+
+    def _ask_planner(self, command: AskPlanner) -> None:
+        assert self._planner is not None, "a run without a planner asks none"
+        planner = self._planner
+
+        async def answered() -> None:
+            self.report(await ask(planner, command.request, command.briefing))
+
+        task = self._loop.create_task(answered(), name=f"planner {command.request}")
+        self._background.append(task)
+        task.add_done_callback(self._background.remove)
+
+    def _after(self) -> None:
+        """Set the next timer, have things flushed soon, and wake whoever waits for a change."""
+        due = self.engine.next_due()
+        if due != self._timer_at or self._timer is None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            self._timer_at = due
+            if due is not None:
+                wait = max(0.0, (due - self._ports.now_us()) / 1_000_000)
+                self._timer = self._loop.call_later(wait, self._tick)
+        if self.resting:
+            self._flush(self.engine.rest)
+        elif self._flusher is None:
+            self._flusher = self._loop.call_later(FLUSH_S, self._flush)
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self._timer_at = None
+        self.report(Tick())
+
+    def _flush(self, flush: Callable[[], None] | None = None) -> None:
+        if self._flusher is not None:
+            self._flusher.cancel()
+            self._flusher = None
+        try:
+            (flush or self.engine.flush)()
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the run gets it
+            self._fail(error)
+
+    def _fail(self, error: BaseException) -> None:
+        self.failure = error
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+
+    @property
+    def resting(self) -> bool:
+        """Whether the run is final, or nothing can move without a person or evidence."""
+        run = self.engine.run
+        return self.engine.final or run.state in (RunState.AWAITING, RunState.UNKNOWN)
+
+    @property
+    def busy(self) -> bool:
+        """Whether inputs wait to be handled."""
+        return bool(self._queue)
+
+    async def changed(self) -> None:
+        """Wait until something was handled.
+
+        Raises:
+            FsmAgentError: The run cannot go on here: the store failed, or another owner took it over.
+        """
+        self._check()
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        await waiter
+
+    async def wait(self, until: Callable[[], bool]) -> None:
+        """Wait until *until* holds."""
+        self._check()
+        while not until():
+            await self.changed()
+
+    async def _watch_inbox(self) -> None:
+        """Take letters as they come. Whatever ends this ends the run here, so that nobody waits for ever."""
+        store, run = self.engine.store, self.engine.run.id
+        seen: int | None = None
+        while self.failure is None:
+            try:
+                now = store.changes()
+                if now != seen:
+                    for letter in store.letters(run):
+                        self._open_letter(letter.id, letter.body)
+                    seen = now
+            except Exception as error:  # noqa: BLE001 - whoever waits for the run gets it
+                self._unless_busy(error)
+            await asyncio.sleep(POLL_S)
+
+    def _unless_busy(self, error: Exception) -> None:
+        """Fail, unless another process only kept the store locked for too long: that is tried again."""
+        if type(error) is not StoreError:
+            self._fail(error)
+
+    def _open_letter(self, number: int, body: dict[str, Any]) -> None:
+        answer: dict[str, Any]
+        try:
+            self.say(from_letter(body))
+            answer = {"ok": True}
+        except StoreError:
+            raise
+        except FsmAgentError as error:
+            answer = {"ok": False, "code": error.code, "message": str(error)}
+        self.engine.store.answer(self.engine.lease, number, answer)
+
+    async def _keep_lease(self) -> None:
+        while self.failure is None:
+            await asyncio.sleep(self.engine.ttl_us / 3_000_000)
+            try:
+                self.engine.renew()
+            except FsmAgentError as error:
+                self._unless_busy(error)

@@ -1,0 +1,382 @@
+"""Append, then act, then tell: one run, one owner, one input at a time.
+
+The engine joins the pure core to a store. It reads no clock and starts no call: time and chance are ports, and
+the commands it returns are somebody else's to carry out. The asynchronous controller and the simulation drive
+this same class.
+"""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from fsm_agent.core.audit import replay
+from fsm_agent.core.classification.gently import clean
+from fsm_agent.core.engine.decide import advance, apply, commands, decide
+from fsm_agent.core.engine.state import Run
+from fsm_agent.core.engine.turn import Turn
+from fsm_agent.core.errors import (
+    ConflictError,
+    CorruptError,
+    FsmAgentError,
+    NotFoundError,
+    RefusedError,
+    StoreDeadError,
+)
+from fsm_agent.core.events import Event, Head, genesis, seal
+from fsm_agent.core.inputs import Command, Create, Env, Input, Probed, Progressed, Returned, TakeOver, Tick
+from fsm_agent.core.machine import FINAL_RUN_STATES
+from fsm_agent.core.tools import ToolSpec
+from fsm_agent.runtime.proof.heads import NOWHERE, Heads
+from fsm_agent.stores.base import Lease, Store
+from fsm_agent.stores.checks import check_run
+
+LEASE_US = 30_000_000
+"""How long a lease lasts without renewal, in microseconds."""
+KEEP_EVENTS = 256
+"""At the latest after so many events the head is kept outside the log again."""
+
+
+Listener = Callable[[Sequence[Event]], None]
+"""Told of every batch of events once it is durable."""
+
+
+class Ports(Protocol):
+    """Time and chance."""
+
+    def now_us(self) -> int:
+        """Return the UTC epoch in microseconds."""
+        ...
+
+    def jitter(self) -> float:
+        """Return a number in [0, 1)."""
+        ...
+
+
+def needs_barrier(event: Event) -> bool:
+    """Whether *event* must be durable before anything is done about it.
+
+    The beginning and the end of a run, every approval, every wish, and the intent of every call that is no read.
+    """
+    if event.type == "task_moved":
+        return event.data["trigger"] == "start" and str(event.data["effect"]) != "read"
+    if event.type == "probe_sent":
+        return bool(event.data["repeat"])  # it is the call once more, and what kills its process must count
+    return event.type in ("run_created", "run_closed", "approval_answered", "run_asked", "owner_changed")
+
+
+_KEPT = frozenset({"approval_answered", "run_closed"})
+"""After these the head is kept at once."""
+
+
+def _events(store: Store, run: str) -> int | None:
+    """How many events *store* has of *run*; None if it has no such run."""
+    try:
+        return store.head(run).seq
+    except NotFoundError:
+        return None
+
+
+class Engine:
+    """A run in the hands of its owner.
+
+    Attributes:
+        run: The state; read it, never change it.
+        store: Where its log is.
+        lease: The right to append.
+        head: Where the log ends.
+        slots: How many calls may be out at once; 0 to deliver words only.
+        ttl_us: How long the lease lasts without renewal, in microseconds.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        store: Store,
+        lease: Lease,
+        head: Head,
+        ports: Ports,
+        *,
+        slots: int,
+        ttl_us: int = LEASE_US,
+        listeners: Sequence[Listener] = (),
+        heads: Heads = NOWHERE,
+    ) -> None:
+        """Take what :meth:`create` or :meth:`open` prepared."""
+        self.run = run
+        self.store = store
+        self.lease = lease
+        self.head = head
+        self.slots = slots
+        self.ttl_us = ttl_us
+        self._ports = ports
+        self._untold: list[Event] = []
+        self._listeners = tuple(listeners)
+        self._heads = heads
+        self._kept = head
+        self._repairs = len(store.repairs)
+        self._dead: str = ""
+
+    @classmethod
+    def create(
+        cls,
+        store: Store,
+        given: Create,
+        ports: Ports,
+        *,
+        slots: int = 4,
+        ttl_us: int = LEASE_US,
+        force: bool = False,
+        listeners: Sequence[Listener] = (),
+        heads: Heads = NOWHERE,
+    ) -> tuple["Engine", list[Command]]:
+        """Begin a new run and return its engine with the first commands.
+
+        A run that was registered and whose owner died before its first event is begun by whoever asks next.
+
+        Raises:
+            UsageError: The run id cannot name a run.
+            ConflictError: The run id is taken.
+            OwnedError: Somebody is about to begin it; with *force* that owner is known to be dead.
+            PlanError: The plan cannot be run.
+        """
+        check_run(given.run)
+        now = ports.now_us()
+        decide(Run(given.run), given, Env(now_us=now, slots=slots))  # refuse before anything is registered
+        if not _events(store, given.run) and all(left.run != given.run for left in store.tombstones()):
+            heads.check_absent(given.run)
+        try:
+            lease = store.create(given.run, given.owner, now_us=now, ttl_us=ttl_us)
+        except ConflictError:
+            if _events(store, given.run) != 0:
+                raise
+            lease = store.acquire(given.run, given.owner, now_us=now, ttl_us=ttl_us, force=force)
+        engine = cls(
+            Run(given.run),
+            store,
+            lease,
+            genesis(given.run),
+            ports,
+            slots=slots,
+            ttl_us=ttl_us,
+            listeners=listeners,
+            heads=heads,
+        )
+        return engine, engine.feed(given)
+
+    @classmethod
+    def open(
+        cls,
+        store: Store,
+        run: str,
+        owner: str,
+        ports: Ports,
+        *,
+        tools: tuple[ToolSpec, ...] | None = None,
+        default_tool: str | None = None,
+        has_planner: bool = False,
+        slots: int = 4,
+        ttl_us: int = LEASE_US,
+        force: bool = False,
+        listeners: Sequence[Listener] = (),
+        heads: Heads = NOWHERE,
+    ) -> tuple["Engine", list[Command]]:
+        """Take a run over: verify its log, fold it, and go on from there.
+
+        Args:
+            store: Holds the run.
+            run: Its id.
+            owner: Who takes it.
+            ports: Time and chance.
+            tools: The tools as this owner knows them; None to bring none.
+            default_tool: Runs steps that name no tool.
+            has_planner: Whether this owner can ask a planner.
+            slots: Calls at once; 0 starts nothing.
+            ttl_us: Life of the lease.
+            force: The holder of the lease is known to be dead.
+            listeners: Told of every batch once it is durable.
+            heads: Where the log's head is kept outside of it.
+
+        Raises:
+            NotFoundError: No such run.
+            OwnedError: Another living owner holds it.
+            CorruptError: Its log is not what was written, or ends before the head that is kept.
+        """
+        repairs = len(store.repairs)
+        lease = store.acquire(run, owner, now_us=ports.now_us(), ttl_us=ttl_us, force=force)
+        try:
+            head = store.head(run)
+            state = replay.replay(run, heads.check(run, store.read(run)), store.blob)
+            if state.seq != head.seq:
+                raise CorruptError(
+                    f"log of {run}: its head is event {head.seq}, its last event is {state.seq}"
+                )
+            engine = cls(
+                state,
+                store,
+                lease,
+                head,
+                ports,
+                slots=slots,
+                ttl_us=ttl_us,
+                listeners=listeners,
+                heads=heads,
+            )
+            engine._repairs = repairs
+            if state.seq == 0:
+                raise CorruptError(
+                    f"log of {run}: it is empty; its owner died before the first event. Start a new run"
+                )
+            given = TakeOver(
+                epoch=lease.epoch,
+                owner=owner,
+                tools=tools,
+                default_tool=default_tool,
+                has_planner=has_planner,
+            )
+            return engine, engine.feed(given)
+        except BaseException:
+            store.release(lease)
+            raise
+
+    @property
+    def final(self) -> bool:
+        """Whether the run has ended."""
+        return self.run.state in FINAL_RUN_STATES
+
+    def next_due(self) -> int | None:
+        """Return when the next :class:`Tick` is due, UTC epoch in microseconds; None for never."""
+        return self.run.next_due()
+
+    def feed(self, given: Input) -> list[Command]:
+        """Handle one input: decide, append, and return what must be done now.
+
+        Raises:
+            RefusedError: It does not fit; logged as ``move_refused``, nothing else changed.
+            FencedError: Another owner took the run over. This engine writes nothing any more.
+            StoreError: The append failed. The engine is dead: open the run again.
+        """
+        if self._dead:
+            raise StoreDeadError(f"run {self.run.id}: {self._dead}; open the run again")
+        run = self.run
+        env = Env(now_us=self._ports.now_us(), jitter=self._ports.jitter(), slots=self.slots)
+        in_place = isinstance(given, Returned | Tick | Progressed | Probed | TakeOver | Create)
+        before = run.seq
+        try:
+            events = advance(run, given, env) if in_place else decide(run, given, env)
+        except RefusedError as error:
+            self._check_clean(before)
+            self._refused(given, error, env)
+            raise
+        except Exception:
+            self._check_clean(before)
+            raise
+        if not events:
+            return []
+        barrier = self._append(events)
+        if not in_place:
+            for event in events:
+                apply(run, event)
+        if barrier:
+            self._durable(keep=any(event.type in _KEPT for event in events))
+        found = commands(run, events)
+        if len(self.store.repairs) > self._repairs:
+            self._note_repairs(env)
+        return found
+
+    def _check_clean(self, before: int) -> None:
+        if self.run.seq != before:
+            self._dead = "an input failed half-way, so the state in memory is not what the log says"
+
+    def _refused(self, given: Input, error: RefusedError, env: Env) -> None:
+        """Log that an input was refused."""
+        if self._dead:
+            return
+        turn = Turn(self.run, env)
+        data = {"input": type(given).__name__, "code": error.code, "message": clean(str(error))}
+        who = getattr(given, "who", None)
+        actor = {"kind": "human", "id": clean(str(who.by))} if who is not None else None
+        task = error.task if error.task in self.run.tasks else None
+        turn.emit("move_refused", data, task, actor)
+        self._append(tuple(turn.events))
+
+    def _note_repairs(self, env: Env) -> None:
+        """Log what the store has cut off."""
+        repairs, self._repairs = self.store.repairs[self._repairs :], len(self.store.repairs)
+        turn = Turn(self.run, env)
+        for repair in repairs:
+            if repair.run == self.run.id:
+                words = (
+                    f"a torn tail of {repair.bytes_cut} bytes behind event {repair.head.seq} was cut off; "
+                    "nobody had been told of it"
+                )
+                facts = {"bytes_cut": repair.bytes_cut, "digest": repair.digest, "kept": repair.kept}
+                actor = {"kind": "recovery", "id": self.lease.owner}
+                turn.emit("note_added", {"text": words, "repair": facts}, None, actor)
+        if turn.events:
+            self._append(tuple(turn.events))
+
+    def _append(self, events: tuple[Event, ...]) -> bool:
+        """Append *events*, and return whether everything up to them is durable now.
+
+        Those of a person's word are applied to the state only afterwards. Whatever goes wrong here, the state in
+        memory may be ahead of the log or behind it: nothing more is done with it.
+        """
+        barrier = any(map(needs_barrier, events))
+        try:
+            records, blobs = seal(self.head, events)
+            self.head = self.store.append(
+                self.lease,
+                self.head,
+                records,
+                blobs=blobs,
+                barrier=barrier,
+                state=next(
+                    (e.data["dest"] for e in reversed(events) if e.type == "run_moved"), self.run.state.value
+                ),
+                now_us=self._ports.now_us(),
+            )
+        except BaseException as error:
+            self._dead = str(error) or repr(error)
+            raise
+        if self._listeners:
+            self._untold.extend(events)
+        return barrier
+
+    def flush(self) -> None:
+        """Make everything durable and tell of it."""
+        self.store.flush()
+        self._durable(keep=False)
+
+    def rest(self) -> None:
+        """Make everything durable, tell of it, and keep the head outside: nothing will move for a while."""
+        self.store.flush()
+        self._durable(keep=True)
+
+    def _durable(self, *, keep: bool) -> None:
+        self._tell()
+        if self.head != self._kept and (keep or self.head.seq >= self._kept.seq + KEEP_EVENTS):
+            try:
+                self._heads.keep(self.store, self.run.id, self.head)
+            except FsmAgentError as error:
+                self._dead = str(error)
+                raise
+            self._kept = self.head
+
+    def _tell(self) -> None:
+        told, self._untold = self._untold, []
+        if told:
+            for listener in self._listeners:
+                with contextlib.suppress(Exception):  # the log has it; telling never fails a run
+                    listener(told)
+
+    def renew(self) -> None:
+        """Extend the lease."""
+        self.store.renew(self.lease, now_us=self._ports.now_us(), ttl_us=self.ttl_us)
+
+    def close(self) -> None:
+        """Flush, tell, keep the head outside, and give the run up."""
+        try:
+            if not self._dead:
+                self.rest()
+        finally:
+            self.store.release(self.lease)

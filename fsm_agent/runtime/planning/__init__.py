@@ -1,0 +1,1 @@
+"""Plans from files and from models."""

@@ -1,0 +1,1 @@
+"""Logs as they lie around: read, audited, anchored, signed, removed."""

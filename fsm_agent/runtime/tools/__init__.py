@@ -1,0 +1,1 @@
+"""What tools are, where they are registered, how they are found, and every way one can end."""
