@@ -17,7 +17,8 @@ from fsm_agent.core import canon
 from fsm_agent.core.audit import replay
 from fsm_agent.core.audit.why import Why
 from fsm_agent.core.engine.ending import report as report_of
-from fsm_agent.core.engine.state import Question, Run
+from fsm_agent.core.engine.records import Question
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import (
     ConflictError,
     NotFoundError,

@@ -12,7 +12,8 @@ import attrs
 from fsm_agent.core.engine.arguments import (
     approval_digest,
 )
-from fsm_agent.core.engine.state import RUN, Run
+from fsm_agent.core.engine.records import RUN
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import (
     Answer,

@@ -12,7 +12,7 @@ import attrs
 
 from fsm_agent.core.audit import replay
 from fsm_agent.core.audit.audit import audit
-from fsm_agent.core.engine.state import RUN
+from fsm_agent.core.engine.records import RUN
 from fsm_agent.core.errors import PlanError
 from fsm_agent.core.events import TYPES, Event
 from fsm_agent.core.inputs import Create

@@ -14,7 +14,8 @@ import pytest
 from fsm_agent.core.audit import replay
 from fsm_agent.core.audit.audit import Audit, audit
 from fsm_agent.core.engine.decide import decide, state_digest
-from fsm_agent.core.engine.state import Question, Run, Task
+from fsm_agent.core.engine.records import Question, Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import FsmAgentError, RefusedError
 from fsm_agent.core.events import Event, Head, Record, genesis, seal
 from fsm_agent.core.inputs import (

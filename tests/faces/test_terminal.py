@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from fsm_agent.core.engine.state import Question
+from fsm_agent.core.engine.records import Question
 from fsm_agent.core.inputs import Answer, Approve, Edit, Reject
 from fsm_agent.faces.drive.asking import understand
 

@@ -11,7 +11,7 @@ from fsm_agent.core.engine.arguments import (
     needs_approval,
 )
 from fsm_agent.core.engine.policy import settle_us
-from fsm_agent.core.engine.state import RUN, Task
+from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Usage
 from fsm_agent.core.machine import RunState, TaskState

@@ -9,7 +9,8 @@ from typing import Any, Final
 import attrs
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine.state import RUN, Run, Task
+from fsm_agent.core.engine.records import RUN, Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.machine import FINAL_RUN_STATES
 

@@ -12,7 +12,7 @@ from fsm_agent.core.audit.checker import CHECKS, Checker, Finding
 from fsm_agent.core.engine.derived import failure
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.policy import rule_on, settle_us
-from fsm_agent.core.engine.state import RUN, Task
+from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.events import Event
 from fsm_agent.core.signals import HOME, Signal
 

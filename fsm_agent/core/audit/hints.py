@@ -4,7 +4,8 @@ from shlex import quote
 from typing import Final, NamedTuple
 
 from fsm_agent.core.engine import budget
-from fsm_agent.core.engine.state import RUN, Question, Run, Task
+from fsm_agent.core.engine.records import RUN, Question, Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import FINAL_RUN_STATES, RunState, TaskState
 
 _MANY: Final = 8

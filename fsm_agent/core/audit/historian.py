@@ -21,7 +21,7 @@ from fsm_agent.core.audit.history import (
     sum_errors,
     sum_tools,
 )
-from fsm_agent.core.engine.state import RUN
+from fsm_agent.core.engine.records import RUN
 from fsm_agent.core.events import Event
 
 _FAILURES: Final = ("fail", "lose", "refuse", "clear", "expire")

@@ -7,7 +7,8 @@ from fsm_agent.core.audit.calls import starts
 from fsm_agent.core.audit.checker import Checker, by_person
 from fsm_agent.core.engine.changes import drifted
 from fsm_agent.core.engine.policy import STRENGTH
-from fsm_agent.core.engine.state import RUN, Run, Task
+from fsm_agent.core.engine.records import RUN, Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.machine import (
     FINAL_RUN_STATES,

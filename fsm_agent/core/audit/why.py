@@ -12,7 +12,8 @@ import attrs
 from fsm_agent.core.audit import hints
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.policy import facts_of
-from fsm_agent.core.engine.state import RUN, Run, Task
+from fsm_agent.core.engine.records import RUN, Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import NotFoundError
 from fsm_agent.core.events import Event
 from fsm_agent.core.rules import diff as rulediff

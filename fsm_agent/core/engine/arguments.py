@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine.state import Run, Task
+from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.machine import WRITES, TaskState
 from fsm_agent.core.tools import ToolSpec

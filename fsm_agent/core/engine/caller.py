@@ -19,7 +19,7 @@ from fsm_agent.core.engine.door import (
     ask_approval,
     start,
 )
-from fsm_agent.core.engine.state import RUN, Task
+from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.inputs import Answer, Approve, Outcome, Person, RetryTask

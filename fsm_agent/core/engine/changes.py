@@ -13,7 +13,8 @@ from fsm_agent.core.engine.arguments import (
     scope_of,
 )
 from fsm_agent.core.engine.policy import ask, may_retry
-from fsm_agent.core.engine.state import Run, Task
+from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.machine import TaskState

@@ -18,7 +18,8 @@ from fsm_agent.core.engine.ending import check_constraints, proceed
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.outcomes import ended, inconclusive, probed, progressed, returned
 from fsm_agent.core.engine.policy import has_probe, settle_us
-from fsm_agent.core.engine.state import RUN, Run, Task
+from fsm_agent.core.engine.records import RUN, Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import PlanError
 from fsm_agent.core.events import Event

@@ -39,7 +39,8 @@ from fsm_agent.core.engine.door import (
     refuse,
 )
 from fsm_agent.core.engine.policy import escalate, fire
-from fsm_agent.core.engine.state import Run, Task
+from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.events import Event

@@ -4,7 +4,8 @@ The engine raises them here, and the audit asks here what it should have raised.
 """
 
 from fsm_agent.core.engine import stall
-from fsm_agent.core.engine.state import Run, Task
+from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.inputs import Usage
 from fsm_agent.core.machine import TaskState
 from fsm_agent.core.signals import REPEATABLE, Signal

@@ -21,7 +21,8 @@ from fsm_agent.core.engine.arguments import (
     scope_of,
 )
 from fsm_agent.core.engine.policy import fire
-from fsm_agent.core.engine.state import BENIGN, Run, Task
+from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.state import BENIGN, Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.inputs import NO_USAGE, Usage

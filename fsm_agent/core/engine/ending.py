@@ -13,7 +13,8 @@ from fsm_agent.core.engine.door import (
     schedule,
 )
 from fsm_agent.core.engine.policy import fire
-from fsm_agent.core.engine.state import BENIGN, RUN, Run, Task
+from fsm_agent.core.engine.records import RUN, Task
+from fsm_agent.core.engine.state import BENIGN, Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.machine import FINAL_RUN_STATES, RunState, TaskState
 from fsm_agent.core.replanning import replanning

@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core.engine import tally
-from fsm_agent.core.engine.state import RUN, Armed, Question, Replanning, Run, Task, Trouble
+from fsm_agent.core.engine import dependents, moved, tally
+from fsm_agent.core.engine.records import RUN, Armed, Question, Replanning, Task, trouble_of
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
-from fsm_agent.core.inputs import NO_USAGE, Usage
+from fsm_agent.core.inputs import Usage
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans import planning
 from fsm_agent.core.plans.plan import Plan
 from fsm_agent.core.rules import table as rules
-from fsm_agent.core.signals import REPEATABLE
 from fsm_agent.core.tools import ToolSpec
 
 _TASK_STATES: Final = {s.value: s for s in TaskState}
@@ -38,13 +38,6 @@ def apply(run: Run, event: Event) -> None:
     run.seq = event.seq
     run.at = event.at
     _FOLDS[event.type](run, event)
-
-
-def trouble_of(task: Task) -> Trouble:
-    """Return the task's record of failures, made when it is first needed."""
-    if task.trouble is None:
-        task.trouble = Trouble()
-    return task.trouble
 
 
 # ── the run and its plan ──────────────────────────────────────────────────────────────────────────────────────
@@ -99,7 +92,7 @@ def _plan_adopted(run: Run, event: Event) -> None:
             run.touch(task)
             task.order = len(run.tasks)
             run.tasks[task.id] = task
-    _recount(run)
+    dependents.recount(run)
 
 
 def _end_replans(run: Run, event: Event) -> None:
@@ -113,40 +106,7 @@ def _end_replans(run: Run, event: Event) -> None:
         if name == run.asked_for:
             run.asked, run.asked_for = 0, ""
     if "usage" in event.data:
-        _spend(run, event.data["usage"])
-
-
-def _recount(run: Run) -> None:
-    """Build the indexes over the tasks anew."""
-    run.children = {name: [] for name in run.tasks}
-    run.counts = dict.fromkeys(TaskState, 0)
-    run.todo_tokens = run.todo_cost_micros = 0
-    for task in run.tasks.values():
-        run.counts[task.state] += 1
-        _estimate(run, task, 1 if _KIND[task.state] == _OPEN else 0)
-        task.open_deps = task.done_deps = task.dead_deps = 0
-        for dependency in task.step.depends_on:
-            run.children[dependency.id].append((task.id, dependency.optional))
-            _count(task, _KIND[run.tasks[dependency.id].state], dependency.optional, 1)
-    for task in run.tasks.values():
-        if task.state is TaskState.PENDING:
-            run.index(task)
-
-
-def _count(task: Task, kind: int, optional: bool, by: int) -> None:
-    if kind == _OPEN:
-        task.open_deps += by
-    elif kind == _DONE:
-        task.done_deps += by
-    elif not optional:
-        task.dead_deps += by
-
-
-def _estimate(run: Run, task: Task, by: int) -> None:
-    estimate = task.step.estimate
-    if estimate is not None and by:
-        run.todo_tokens += by * estimate.tokens
-        run.todo_cost_micros += by * estimate.cost_micros
+        tally.spend(run, event.data["usage"])
 
 
 def _run_moved(run: Run, event: Event) -> None:
@@ -177,275 +137,6 @@ def _run_closed(run: Run, event: Event) -> None:
         run.drop(run.questions, name)
 
 
-# ── tasks ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _task_moved(run: Run, event: Event) -> None:
-    assert event.task is not None, "task_moved without a task"
-    task = run.tasks[event.task]
-    run.touch(task)
-    old = task.state
-    new = task.state = _TASK_STATES[event.data["dest"]]
-    task.moved = event.seq
-    if task.id in run.questions:
-        run.drop(run.questions, task.id)
-    run.counts[old] -= 1
-    run.counts[new] += 1
-    _MOVES[event.data["trigger"]](run, task, event)
-    before, after = _KIND[old], _KIND[new]
-    if before != after:
-        _release(run, task, before, after)
-    if new is TaskState.PENDING:
-        run.index(task)
-
-
-def _release(run: Run, task: Task, before: int, after: int) -> None:
-    """Tell the dependents that *task* became done, cancelled, or open again."""
-    _estimate(
-        run, task, -1 if before == _OPEN else 1
-    )  # one of the two is open: done and cancelled never meet
-    for name, optional in run.children[task.id]:
-        child = run.tasks[name]
-        run.touch(child)
-        _count(child, before, optional, -1)
-        _count(child, after, optional, 1)
-        run.index_ready(child)
-
-
-def _hold(run: Run, task: Task, event: Event) -> None:
-    del run, event
-    task.armed = None
-
-
-def _nothing(run: Run, task: Task, event: Event) -> None:
-    del run, task, event
-
-
-def _start(run: Run, task: Task, event: Event) -> None:
-    data = event.data
-    trouble = task.trouble
-    if trouble is not None:
-        if task.attempt and task.args_digest:
-            trouble.past.setdefault(task.attempt, task.args_digest)
-        if task.attempt and data["args_digest"] != task.args_digest:
-            tally.new_strategy(run, trouble)
-        trouble.late = None
-    task.attempt, task.started = data["attempt"], event.seq
-    task.tool, task.effect = data["tool"], data["effect"]
-    task.args, task.args_digest, task.key = data["args"], data["args_digest"], data["key"]
-    task.planned_digest = data.get("planned_digest", "")
-    task.deadline_at = data["deadline_at"]
-    task.armed, task.not_before, task.reason, task.used = None, 0, "", NO_USAGE
-    tally.call_started(run, task, data["tool"], event.at)
-    if task.effect == "read":
-        task.applied = "no"
-    else:
-        task.applied = "maybe"
-        if task.effect in WRITES:
-            run.put(run.keys, task.key, "maybe")
-    reserve = data.get("reserve")
-    if reserve:
-        task.reserved = Usage(tokens=reserve["tokens"], cost_micros=reserve["cost_micros"])
-        run.account.reserved_tokens += reserve["tokens"]
-        run.account.reserved_cost_micros += reserve["cost_micros"]
-    run.account.tool_calls += 1
-    run.put(run.running, task.id, None)
-    run.wake(task.deadline_at, "deadline", task.id, task.attempt)
-
-
-def _ended(run: Run, task: Task, event: Event) -> None:
-    """A running call's outcome is known, or known to be unknown."""
-    run.drop(run.running, task.id)
-    outcome = event.data["outcome"]
-    tally.call_ended(run, task, outcome, event.at)
-    if task.reserved is not None:
-        run.account.reserved_tokens -= task.reserved.tokens
-        run.account.reserved_cost_micros -= task.reserved.cost_micros
-        task.reserved = None
-    usage = outcome.get("usage")
-    if usage is not None:
-        _spend(run, usage)
-    if (run.metered or run.has_planner) and (usage is not None or task.used is not NO_USAGE):
-        _measure(run, task, usage or {})  # a planner is told what calls cost
-    if task.effect != "read":
-        applied = "yes" if event.data["trigger"] == "succeed" else outcome.get("applied", "maybe")
-        _prove(run, task, applied)
-
-
-def _spend(run: Run, usage: dict[str, Any]) -> None:
-    run.account.tokens += usage.get("tokens", 0)
-    run.account.cost_micros += usage.get("cost_micros", 0)
-
-
-def _measure(run: Run, task: Task, usage: dict[str, Any]) -> None:
-    """Count what an ended call has used in all: on the way, and at its end."""
-    tool = task.tool or ""
-    calls, tokens, cost = run.account.by_tool.get(tool, (0, 0, 0))
-    run.account.by_tool[tool] = (
-        calls + 1,
-        tokens + task.used.tokens + usage.get("tokens", 0),
-        cost + task.used.cost_micros + usage.get("cost_micros", 0),
-    )
-
-
-def _prove(run: Run, task: Task, applied: str) -> None:
-    """What the last attempt says of its effect; one that a late reply proved before stays proved."""
-    landed = task.trouble is not None and task.trouble.landed
-    task.applied = "yes" if landed and applied == "no" else applied
-    if task.effect in WRITES and run.keys[task.key] != "yes":
-        run.put(run.keys, task.key, applied)
-
-
-def _succeed(run: Run, task: Task, event: Event) -> None:
-    _ended(run, task, event)
-    _keep_result(run, task, event.data["outcome"].get("value"), event.data["result_digest"])
-
-
-def _keep_result(run: Run, task: Task, value: Any, result_digest: str) -> None:
-    task.result, task.result_digest = value, result_digest
-    task.was = ""
-    task.reason, task.args = "", None  # nothing needs the arguments of a done call; their digest stays
-    run.replans_in_a_row = 0
-
-
-def _fail(run: Run, task: Task, event: Event) -> None:
-    _ended(run, task, event)
-    _note_failure(task, event.data["outcome"].get("error") or {}, event.data.get("reason", ""))
-    if task.effect == "read" and event.data.get("signal") in REPEATABLE:
-        tally.follow(run, task, event)
-
-
-def _note_failure(task: Task, error: dict[str, Any], reason: str) -> None:
-    trouble = trouble_of(task)
-    mark = error.get("fingerprint", "")
-    trouble.streak = trouble.streak + 1 if mark and mark == trouble.fingerprint else 1
-    trouble.fingerprint = mark
-    trouble.error = error
-    task.reason = reason or error.get("message", "")
-
-
-def _lose(run: Run, task: Task, event: Event) -> None:
-    _ended(run, task, event)
-    run.acknowledged -= {task.id}  # an earlier unknown result was accepted, not this one
-    task.reason = event.data.get("reason", "")
-    trouble_of(task).error = event.data["outcome"].get("error")
-
-
-def _refuse(run: Run, task: Task, event: Event) -> None:
-    del run
-    if event.data.get("signal") != "blocked_dependency":  # an approval waits for the tool along with the call
-        task.armed = None
-    _note_failure(task, event.data.get("error") or {}, event.data["reason"])
-
-
-def _expire(run: Run, task: Task, event: Event) -> None:
-    del run
-    task.armed = None
-    _note_failure(task, {}, event.data["reason"])
-
-
-def _answer(run: Run, task: Task, event: Event) -> None:
-    _keep_result(run, task, event.data["result"], event.data["result_digest"])
-
-
-def _settle(run: Run, task: Task, event: Event) -> None:
-    _unprobe(run, task)
-    task.not_before, task.armed = 0, None
-    if "call" in event.data:
-        _take_over(task, event.data["call"])
-    if task.effect != "read":
-        _prove(run, task, "yes")
-    _keep_result(run, task, event.data["result"], event.data["result_digest"])
-
-
-def _take_over(task: Task, call: dict[str, Any]) -> None:
-    """The task stands for a call that another one made: what that rested on, this rests on."""
-    if task.attempt and task.args_digest:
-        trouble_of(task).past.setdefault(task.attempt, task.args_digest)
-    task.tool, task.effect = call["tool"], call["effect"]
-    task.args_digest, task.planned_digest, task.key = call["args_digest"], "", call["key"]
-
-
-def _clear(run: Run, task: Task, event: Event) -> None:
-    _unprobe(run, task)
-    _prove(run, task, event.data["applied"])
-    _note_failure(task, event.data.get("error") or {}, event.data.get("reason", ""))
-
-
-def _unprobe(run: Run, task: Task) -> None:
-    if task.probing:
-        task.probing = False
-        run.probing -= 1
-    task.probe_at = 0
-
-
-def _rearm(run: Run, task: Task, at: int) -> None:
-    task.probe_at = at
-    run.wake(at, "probe", task.id, task.attempt)
-
-
-def _retry(run: Run, task: Task, event: Event) -> None:
-    task.not_before = event.at + event.data["delay_ms"] * 1000
-    if event.data.get("series"):
-        _new_series(task)
-        if event.actor is not None and event.actor["kind"] == "human":
-            run.drop(
-                run.trails, task.args_digest
-            )  # who lets it try again has a reason to expect another answer
-
-
-def _new_series(task: Task) -> None:
-    """A new attempt series: counters start again; which digests earlier attempts had stays known."""
-    if task.trouble is not None:
-        task.trouble = Trouble(past=task.trouble.past, landed=task.trouble.landed)
-
-
-def _invalidate(run: Run, task: Task, event: Event) -> None:
-    del run, event
-    task.was = task.result_digest or "nothing"  # to those that did without, its first result is another one
-    task.result, task.result_digest, task.reason, task.reason_code, task.origin = None, "", "", "", ""
-    task.not_before, task.armed = 0, None
-    _new_series(task)
-
-
-def _reject(run: Run, task: Task, event: Event) -> None:
-    del run
-    task.armed = None
-    task.reason, task.reason_code = event.data["reason"], "rejected"
-
-
-def _cancel(run: Run, task: Task, event: Event) -> None:
-    if task.id in run.running:
-        run.drop(run.running, task.id)
-        if task.reserved is not None:
-            run.account.reserved_tokens -= task.reserved.tokens
-            run.account.reserved_cost_micros -= task.reserved.cost_micros
-            task.reserved = None
-        tally.call_left(run, task)
-    task.armed, task.not_before = None, 0
-    task.reason, task.reason_code = event.data["reason"], event.data["code"]
-    task.origin = event.data.get("origin", "")
-
-
-_MOVES: Final[dict[str, Callable[[Run, Task, Event], None]]] = {
-    "hold": _hold,
-    "approve": _nothing,
-    "answer": _answer,
-    "reject": _reject,
-    "expire": _expire,
-    "start": _start,
-    "refuse": _refuse,
-    "succeed": _succeed,
-    "fail": _fail,
-    "lose": _lose,
-    "settle": _settle,
-    "clear": _clear,
-    "retry": _retry,
-    "invalidate": _invalidate,
-    "cancel": _cancel,
-}
-
-
 # ── decisions, questions, evidence ────────────────────────────────────────────────────────────────────────────
 
 
@@ -469,7 +160,7 @@ def _decided(run: Run, event: Event) -> None:
         for name in spending.refill:
             _counter(run, task, name, 0)
     if decide == "reconcile" and task is not None:
-        _rearm(run, task, data["params"]["probe_at"])
+        moved.rearm(run, task, data["params"]["probe_at"])
     if "about" in data and not decide.startswith("replan"):
         run.drop(run.replans, data["about"])
     if data["signal"] in ("budget_low", "budget_exhausted"):
@@ -535,7 +226,7 @@ def _approval_answered(run: Run, event: Event) -> None:
     if "probe_at" in data:
         task = run.tasks[name]
         run.touch(task)
-        _rearm(run, task, data["probe_at"])
+        moved.rearm(run, task, data["probe_at"])
     if data["verdict"] not in ("approved", "edited"):
         run.drop(run.questions, name)
 
@@ -555,11 +246,11 @@ def _reconciled(run: Run, event: Event) -> None:
     assert event.task is not None, "reconciled without a task"
     task = run.tasks[event.task]
     run.touch(task)
-    _unprobe(run, task)
+    moved.unprobe(run, task)
     if "probe_at" in event.data:
-        _rearm(run, task, event.data["probe_at"])
+        moved.rearm(run, task, event.data["probe_at"])
     if "usage" in event.data:
-        _spend(run, event.data["usage"])
+        tally.spend(run, event.data["usage"])
 
 
 def _progressed(run: Run, event: Event) -> None:
@@ -570,7 +261,7 @@ def _progressed(run: Run, event: Event) -> None:
     trouble.stall = 0 if event.data["advanced"] else trouble.stall + 1
     if "usage" in event.data:
         usage = event.data["usage"]
-        _spend(run, usage)
+        tally.spend(run, usage)
         task.used = Usage(
             tokens=task.used.tokens + usage["tokens"],
             cost_micros=task.used.cost_micros + usage["cost_micros"],
@@ -580,7 +271,7 @@ def _progressed(run: Run, event: Event) -> None:
 def _late_result(run: Run, event: Event) -> None:
     outcome = event.data["outcome"]
     if "usage" in outcome:
-        _spend(run, outcome["usage"])
+        tally.spend(run, outcome["usage"])
     assert event.task is not None, "late_result without a task"
     task = run.tasks[event.task]
     run.touch(task)
@@ -652,7 +343,7 @@ def _replan_refused(run: Run, event: Event) -> None:
     if "strategy" in data:
         run.strategies |= {data["strategy"]}
     if "usage" in data:
-        _spend(run, data["usage"])
+        tally.spend(run, data["usage"])
 
 
 def _note_added(run: Run, event: Event) -> None:
@@ -686,5 +377,5 @@ _FOLDS: Final[dict[str, Callable[[Run, Event], None]]] = {
     "run_closed": _run_closed,
     "run_created": _run_created,
     "run_moved": _run_moved,
-    "task_moved": _task_moved,
+    "task_moved": moved.task_moved,
 }

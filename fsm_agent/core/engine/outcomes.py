@@ -18,7 +18,8 @@ from fsm_agent.core.engine.door import (
     fire_failed,
 )
 from fsm_agent.core.engine.policy import escalate, fire, last_signal, may_retry
-from fsm_agent.core.engine.state import Run, Task
+from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.inputs import NO_USAGE, Outcome, Probed, Progressed, Returned, Usage

@@ -17,7 +17,8 @@ from fsm_agent.core.engine.door import (
 )
 from fsm_agent.core.engine.outcomes import absent, settle, task_named
 from fsm_agent.core.engine.policy import escalate, fire, has_probe, may_retry, settle_us
-from fsm_agent.core.engine.state import RUN, Question, Run, Task
+from fsm_agent.core.engine.records import RUN, Question, Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn, actor_of
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.inputs import Answer, Approve, Edit, Person, ReconcileAs, Reject, RetryTask

@@ -9,7 +9,8 @@ from typing import Any, Final, NamedTuple, assert_never
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine import breaker, budget, derived
-from fsm_agent.core.engine.state import RUN, Run, Task, Trouble
+from fsm_agent.core.engine.records import RUN, Task, Trouble
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.machine import WRITES, TaskState
 from fsm_agent.core.plans.plan import SIGNAL_ANY, OnFailure

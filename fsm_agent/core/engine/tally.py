@@ -1,13 +1,15 @@
 """What calls have shown, kept beside the tasks: circuit breakers by tool, answers by call, counters by strategy.
 
-The part of the fold that outlives a task's own moves; :mod:`fsm_agent.core.engine.fold` alone calls it.
+The part of the fold that outlives a task's own moves; only the reducer calls it.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine import breaker, stall
-from fsm_agent.core.engine.state import Run, Task, Trouble
+from fsm_agent.core.engine.records import Task, Trouble
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
 
 
@@ -71,3 +73,9 @@ def follow(run: Run, task: Task, event: Event) -> None:
     marks = trails[call].marks if call in trails else ()
     threshold = int(run.rules.params["stall_threshold"])
     run.put(trails, call, stall.Trail(event.seq, stall.followed(marks, mark, threshold)))
+
+
+def spend(run: Run, usage: Mapping[str, Any]) -> None:
+    """Count tokens and money that were used."""
+    run.account.tokens += usage.get("tokens", 0)
+    run.account.cost_micros += usage.get("cost_micros", 0)

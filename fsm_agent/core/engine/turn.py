@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fsm_agent.core.engine.fold import apply
-from fsm_agent.core.engine.state import Run, Task
+from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import IllegalTransitionError
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Env, Person

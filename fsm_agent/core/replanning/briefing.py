@@ -8,7 +8,8 @@ inputs are not in it: only what is in force now.
 from typing import Any, Final
 
 from fsm_agent.core.engine import budget
-from fsm_agent.core.engine.state import Replanning, Run, Task
+from fsm_agent.core.engine.records import Replanning, Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import TaskState
 from fsm_agent.core.tools import Parameter, ToolSpec
 

@@ -13,7 +13,8 @@ import attrs
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine import arguments
-from fsm_agent.core.engine.state import Run, Task
+from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import Fault, PlanError, UnresolvedReferenceError
 from fsm_agent.core.machine import WRITES, TaskState
 from fsm_agent.core.plans import planning

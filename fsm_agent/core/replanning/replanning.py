@@ -10,7 +10,8 @@ from fsm_agent.core import canon
 from fsm_agent.core.engine import budget, wishes
 from fsm_agent.core.engine.outcomes import usage_data
 from fsm_agent.core.engine.policy import escalate, fire
-from fsm_agent.core.engine.state import RUN, Replanning, Run, Task
+from fsm_agent.core.engine.records import RUN, Replanning, Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn, actor_of
 from fsm_agent.core.errors import PlanError, RefusedError
 from fsm_agent.core.inputs import Proposed, Replan

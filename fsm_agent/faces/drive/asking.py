@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine.state import Question, Run
+from fsm_agent.core.engine.records import Question
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import UsageError
 from fsm_agent.core.inputs import Answer, Approve, Edit, Person, Reject
 from fsm_agent.faces.frame.execute import pair

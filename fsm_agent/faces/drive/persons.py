@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from fsm_agent.core.engine.state import Question
+from fsm_agent.core.engine.records import Question
 from fsm_agent.core.errors import FsmAgentError, RefusedError
 from fsm_agent.core.events import Event
 from fsm_agent.faces.drive import asking

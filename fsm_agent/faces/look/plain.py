@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from fsm_agent.core import canon
 from fsm_agent.core.audit.audit import Audit
-from fsm_agent.core.engine.state import Question
+from fsm_agent.core.engine.records import Question
 from fsm_agent.core.events import Event, Head
 from fsm_agent.faces.frame.screen import Screen, duration, safe, short, wrapped
 from fsm_agent.faces.look.results import Audits, Exported, Finished, Line, Runs, Said

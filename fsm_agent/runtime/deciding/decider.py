@@ -18,7 +18,8 @@ from fsm_agent.core.audit.why import Explained, explain
 from fsm_agent.core.classification.fingerprint import fingerprint
 from fsm_agent.core.engine import decider as core
 from fsm_agent.core.engine.caller import Seen
-from fsm_agent.core.engine.state import RUN, Run
+from fsm_agent.core.engine.records import RUN
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import RefusedError, UsageError
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Create, Outcome

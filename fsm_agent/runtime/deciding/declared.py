@@ -3,7 +3,7 @@
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 
-from fsm_agent.core.engine.state import RUN
+from fsm_agent.core.engine.records import RUN
 from fsm_agent.core.errors import UsageError
 from fsm_agent.core.signals import Applied, Effect, Signal
 from fsm_agent.core.tools import ToolSpec

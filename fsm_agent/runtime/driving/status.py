@@ -7,7 +7,8 @@ import attrs
 
 from fsm_agent.core.audit.hints import next_commands
 from fsm_agent.core.engine import budget
-from fsm_agent.core.engine.state import Question, Run, Task
+from fsm_agent.core.engine.records import Question, Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Head
 from fsm_agent.core.machine import FINAL_RUN_STATES, TaskState
 
