@@ -17,50 +17,25 @@ from fsm_agent.core import canon
 from fsm_agent.core.audit import replay
 from fsm_agent.core.audit.why import Why
 from fsm_agent.core.engine.ending import report as report_of
-from fsm_agent.core.engine.records import Question
-from fsm_agent.core.engine.state import Run
-from fsm_agent.core.errors import (
-    ConflictError,
-    NotFoundError,
-    OwnedError,
-    PlanError,
-    RefusedError,
-    UsageError,
-)
+from fsm_agent.core.errors import PlanError, RefusedError, UsageError
 from fsm_agent.core.events import Event, Head
-from fsm_agent.core.inputs import (
-    Answer,
-    Approve,
-    Ask,
-    Command,
-    Create,
-    Edit,
-    Note,
-    Person,
-    ReconcileAs,
-    Reject,
-    Replan,
-    Resume,
-    RetryTask,
-    SetInputs,
-)
+from fsm_agent.core.inputs import Command, Create
 from fsm_agent.core.plans import planning
 from fsm_agent.core.plans.plan import Plan
 from fsm_agent.core.rules.table import Table
 from fsm_agent.runtime import configs
 from fsm_agent.runtime.driving.calls import Calls
-from fsm_agent.runtime.driving.delivery import deliver
 from fsm_agent.runtime.driving.driver import Driver
 from fsm_agent.runtime.driving.engine import LEASE_US, Engine, Listener, Ports
-from fsm_agent.runtime.driving.letters import Word, to_letter
-from fsm_agent.runtime.driving.owner import is_dead, owner_name
+from fsm_agent.runtime.driving.owner import owner_name
 from fsm_agent.runtime.driving.status import Status, status_of
 from fsm_agent.runtime.planning.planner import Planner
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.runtime.proof.heads import Heads
 from fsm_agent.runtime.proof.signing import signer_for
-from fsm_agent.runtime.secrets.hiding import hidden, refuse_secrets, secrets_of
+from fsm_agent.runtime.secrets.hiding import secrets_of
 from fsm_agent.runtime.secrets.vault import Vault, secret_inputs
+from fsm_agent.runtime.speaking import Speaking, holder_is_dead
 from fsm_agent.runtime.tools.toolbox import Toolbox
 from fsm_agent.stores import MEMORY, open_store
 from fsm_agent.stores.base import Store
@@ -72,41 +47,7 @@ LEASE_S: Final = LEASE_US / 1_000_000
 """How long a lease lasts without renewal, in seconds."""
 
 
-class OpenQuestion:
-    """A question of a run, with the verbs that answer it. Carries the digest of exactly what was shown."""
-
-    def __init__(self, controller: "RunController", question: Question) -> None:
-        """Bind *question* to the run that asks it."""
-        self._controller = controller
-        self.question = question
-
-    def __getattr__(self, name: str) -> Any:
-        """Read the question's own fields: ``task kind digest args answers say expires_at``."""
-        return getattr(self.question, name)
-
-    def __repr__(self) -> str:
-        """One line."""
-        q = self.question
-        return f"<{q.kind} for {q.task}: {q.say!r}, digest {q.digest[:8]}, answers {', '.join(q.answers)}>"
-
-    async def approve(self, *, by: str, note: str = "") -> None:
-        """Say yes to exactly this request."""
-        await self._controller.approve(self.question.task, digest=self.question.digest, by=by, note=note)
-
-    async def reject(self, *, by: str, note: str = "") -> None:
-        """Say no; the note reaches whoever plans next."""
-        await self._controller.reject(self.question.task, by=by, note=note)
-
-    async def edit(self, *, by: str, **args: Any) -> None:
-        """Change arguments; the changed request is asked again."""
-        await self._controller.edit(self.question.task, args, by=by)
-
-    async def answer(self, value: Any, *, by: str, note: str = "") -> None:
-        """Answer it."""
-        await self._controller.answer(self.question.task, value, by=by, note=note)
-
-
-class RunController:
+class RunController(Speaking):
     """A run and the verbs on it. Use as an async context manager; leaving it gives the run up, resumable.
 
     Attributes:
@@ -115,15 +56,9 @@ class RunController:
 
     def __init__(self, store: Store, run: str, *, own_store: bool, heads: Heads) -> None:
         """Use :meth:`start`, :meth:`open` or :meth:`attach`."""
-        self._store = store
+        super().__init__(store, run, heads=heads)
         self._own_store = own_store
-        self._id = run
-        self.heads = heads
-        self._engine: Engine | None = None
-        self._driver: Driver | None = None
-        self._vault = Vault()
         self._stack = AsyncExitStack()
-        self._channel = "api"
         self._closed = False
 
     # ── ways in ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -214,7 +149,7 @@ class RunController:
                 clock,
                 slots=0,
                 ttl_us=round(lease_s * 1_000_000),
-                force=run_id is not None and _holder_is_dead(opened, run_id),
+                force=run_id is not None and holder_is_dead(opened, run_id),
                 listeners=listeners,
                 heads=heads,
             )
@@ -273,7 +208,7 @@ class RunController:
                 has_planner=planner is not None,
                 slots=0,
                 ttl_us=round(lease_s * 1_000_000),
-                force=_holder_is_dead(opened, run_id),
+                force=holder_is_dead(opened, run_id),
                 listeners=listeners,
                 heads=heads,
             )
@@ -360,13 +295,6 @@ class RunController:
         return self._id
 
     @property
-    def run(self) -> Run:
-        """The state. Read it, never change it; an attached controller folds it anew from the log."""
-        if self._engine is not None:
-            return self._engine.run
-        return replay.replay(self._id, self._store.read(self._id), self._store.blob)
-
-    @property
     def vault(self) -> Vault:
         """The secrets that this process holds for the run."""
         return self._vault
@@ -434,11 +362,6 @@ class RunController:
         store = self._store
         return why_of(self._id, replay.events(self._id, store.read(self._id), store.blob), subject)
 
-    @property
-    def questions(self) -> list[OpenQuestion]:
-        """What waits for a person, oldest first."""
-        return [OpenQuestion(self, q) for q in self.run.questions.values()]
-
     async def events(self, since: int = 0, *, follow: bool = False) -> AsyncIterator[Event]:
         """Yield the durable events after seq *since*; with *follow* until the run is closed."""
         seen = since
@@ -452,110 +375,6 @@ class RunController:
             if ended or not follow:
                 return
             await asyncio.sleep(0.1)
-
-    # ── words of people ───────────────────────────────────────────────────────────────────────────────────────
-
-    def _who(self, by: str, note: str = "") -> Person:
-        return Person(by=by, channel=self._channel, note=note)
-
-    async def say(self, word: Word, *, timeout_s: float = 30.0) -> None:
-        """Hand a person's word to the run's owner: this controller, or through the inbox another process.
-
-        Raises:
-            RefusedError: It does not fit the run as it is now.
-            OwnedError: The owner did not answer in time; the word stays in the inbox.
-        """
-        if self._driver is not None:
-            self._driver.say(hidden(word, self.run, self._vault))
-            return
-        refuse_secrets(word, self.run)
-        number = self._store.post(self._id, to_letter(word), now_us=SystemPorts().now_us())
-        await self._answered(number, timeout_s)
-
-    async def _answered(self, number: int, timeout_s: float) -> None:
-        try:
-            async with asyncio.timeout(timeout_s):
-                while (answer := self._store.letter(number).answer) is None:
-                    if self._nobody_owns():
-                        self._deliver()
-                    else:
-                        await asyncio.sleep(0.05)
-        except TimeoutError:
-            raise OwnedError(
-                f"run {self._id}: its owner did not answer within {timeout_s:g} s; the word stays in its inbox"
-            ) from None
-        if not answer["ok"]:
-            raise RefusedError(answer["message"], code=answer["code"])
-
-    def _nobody_owns(self) -> bool:
-        info = self._store.info(self._id)
-        return info.owner is None or info.lease_until_us <= SystemPorts().now_us() or is_dead(info.owner)
-
-    def _deliver(self) -> None:
-        """Own the run for a moment, start nothing, and take the letters."""
-        try:
-            dead = _holder_is_dead(self._store, self._id)
-            deliver(self._store, self._id, force=dead, heads=self.heads)
-        except (OwnedError, ConflictError):
-            return  # somebody else was faster; the letter is theirs
-
-    async def approve(self, task: str, *, digest: str, by: str, note: str = "") -> None:
-        """Say yes to the request with this digest (at least its first 8 hex digits)."""
-        await self.say(Approve(task=task, digest=digest, who=self._who(by, note)))
-
-    async def reject(self, task: str, *, by: str, note: str = "") -> None:
-        """Say no: the task is cancelled."""
-        await self.say(Reject(task=task, who=self._who(by, note)))
-
-    async def edit(self, task: str, args: Mapping[str, Any], *, by: str, note: str = "") -> None:
-        """Change arguments of a waiting call; it is asked again."""
-        await self.say(Edit(task=task, args=args, who=self._who(by, note)))
-
-    async def answer(self, task: str, value: Any, *, by: str, note: str = "") -> None:
-        """Answer a question."""
-        await self.say(Answer(task=task, value=value, who=self._who(by, note)))
-
-    async def set_input(self, *, by: str = "api", **values: Any) -> None:
-        """Correct inputs, ``constraints.KEY`` and ``budgets.KEY`` (pass dotted names by ``**{…}``)."""
-        await self.say(SetInputs(values=values, who=self._who(by)))
-
-    async def pause(self, *, by: str = "api", note: str = "") -> None:
-        """Wish that nothing more starts, until :meth:`resume`."""
-        await self.say(Ask(wish="pause", who=self._who(by, note)))
-
-    async def resume(self, *, by: str = "api", note: str = "") -> None:
-        """Lift a pause, or go on after an abort."""
-        await self.say(Resume(who=self._who(by, note)))
-
-    async def cancel(self, *, by: str = "api", note: str = "", acknowledge: Sequence[str] = ()) -> None:
-        """Wish the run cancelled; *acknowledge* names unknown effects that are accepted as unknown."""
-        await self.say(Ask(wish="cancel", who=self._who(by, note), acknowledged=tuple(acknowledge)))
-
-    async def retry(self, task: str, *, by: str = "api", note: str = "") -> None:
-        """Let a failed task try again."""
-        await self.say(RetryTask(task=task, who=self._who(by, note)))
-
-    async def reconcile(
-        self,
-        task: str,
-        *,
-        verdict: str | None = None,
-        evidence: str = "",
-        result: Any = None,
-        by: str = "api",
-    ) -> None:
-        """Say what became of an unknown result (``applied`` or ``absent``, with evidence), or ask for a probe."""
-        word = ReconcileAs(task=task, verdict=verdict, evidence=evidence, result=result, who=self._who(by))
-        await self.say(word)
-
-    async def replan(self, document: Any, *, by: str = "api", note: str = "") -> None:
-        """Give a plan of one's own for what remains; any accepted shape as parsed JSON, or a plan."""
-        plan = dict(document.doc) if isinstance(document, Plan) else document
-        await self.say(Replan(document=plan, who=self._who(by, note)))
-
-    async def note(self, text: str, *, by: str, task: str | None = None) -> None:
-        """Put words into the log."""
-        await self.say(Note(text=text, task=task, who=self._who(by)))
 
     def __repr__(self) -> str:
         return repr(self.status()) if not self._closed else f"<run {self._id}: closed here>"
@@ -574,12 +393,3 @@ def _opened(
         heads = Heads.beside(place, signer=signer_for(place, sign_key))
         return open_store(place, create=create, anchored=heads.read), True, heads
     return store, False, Heads.beside(store.location, signer=signer_for(store.location, sign_key))
-
-
-def _holder_is_dead(store: Store, run: str) -> bool:
-    """Whether *run* is there and the process that holds it is known to be gone."""
-    try:
-        owner = store.info(run).owner
-    except NotFoundError:
-        return False
-    return owner is not None and is_dead(owner)

@@ -1,0 +1,210 @@
+"""What a person can say to a run, as verbs: the owner takes the word at once, everybody else through the inbox."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fsm_agent.core.audit import replay
+from fsm_agent.core.engine.records import Question
+from fsm_agent.core.engine.state import Run
+from fsm_agent.core.errors import ConflictError, NotFoundError, OwnedError, RefusedError
+from fsm_agent.core.inputs import (
+    Answer,
+    Approve,
+    Ask,
+    Edit,
+    Note,
+    Person,
+    ReconcileAs,
+    Reject,
+    Replan,
+    Resume,
+    RetryTask,
+    SetInputs,
+)
+from fsm_agent.core.plans.plan import Plan
+from fsm_agent.runtime.driving.delivery import deliver
+from fsm_agent.runtime.driving.driver import Driver
+from fsm_agent.runtime.driving.engine import Engine
+from fsm_agent.runtime.driving.letters import Word, to_letter
+from fsm_agent.runtime.driving.owner import is_dead
+from fsm_agent.runtime.ports import SystemPorts
+from fsm_agent.runtime.proof.heads import Heads
+from fsm_agent.runtime.secrets.hiding import hidden, refuse_secrets
+from fsm_agent.runtime.secrets.vault import Vault
+from fsm_agent.stores.base import Store
+
+
+def holder_is_dead(store: Store, run: str) -> bool:
+    """Whether *run* is there and the process that holds it is known to be gone."""
+    try:
+        owner = store.info(run).owner
+    except NotFoundError:
+        return False
+    return owner is not None and is_dead(owner)
+
+
+class OpenQuestion:
+    """A question of a run, with the verbs that answer it. Carries the digest of exactly what was shown."""
+
+    def __init__(self, controller: "Speaking", question: Question) -> None:
+        """Bind *question* to the run that asks it."""
+        self._controller = controller
+        self.question = question
+
+    def __getattr__(self, name: str) -> Any:
+        """Read the question's own fields: ``task kind digest args answers say expires_at``."""
+        return getattr(self.question, name)
+
+    def __repr__(self) -> str:
+        """One line."""
+        q = self.question
+        return f"<{q.kind} for {q.task}: {q.say!r}, digest {q.digest[:8]}, answers {', '.join(q.answers)}>"
+
+    async def approve(self, *, by: str, note: str = "") -> None:
+        """Say yes to exactly this request."""
+        await self._controller.approve(self.question.task, digest=self.question.digest, by=by, note=note)
+
+    async def reject(self, *, by: str, note: str = "") -> None:
+        """Say no; the note reaches whoever plans next."""
+        await self._controller.reject(self.question.task, by=by, note=note)
+
+    async def edit(self, *, by: str, **args: Any) -> None:
+        """Change arguments; the changed request is asked again."""
+        await self._controller.edit(self.question.task, args, by=by)
+
+    async def answer(self, value: Any, *, by: str, note: str = "") -> None:
+        """Answer it."""
+        await self._controller.answer(self.question.task, value, by=by, note=note)
+
+
+class Speaking:
+    """The verbs of people on one run; whoever drives or reads it builds on this.
+
+    Attributes:
+        heads: Where the log's head is kept outside of it; ``heads.fault`` says why it could not be.
+    """
+
+    def __init__(self, store: Store, run: str, *, heads: Heads) -> None:
+        """Speak to *run* of *store*."""
+        self._store = store
+        self._id = run
+        self.heads = heads
+        self._engine: Engine | None = None
+        self._driver: Driver | None = None
+        self._vault = Vault()
+        self._channel = "api"
+
+    @property
+    def run(self) -> Run:
+        """The state. Read it, never change it; an attached controller folds it anew from the log."""
+        if self._engine is not None:
+            return self._engine.run
+        return replay.replay(self._id, self._store.read(self._id), self._store.blob)
+
+    @property
+    def questions(self) -> list[OpenQuestion]:
+        """What waits for a person, oldest first."""
+        return [OpenQuestion(self, q) for q in self.run.questions.values()]
+
+    def _who(self, by: str, note: str = "") -> Person:
+        return Person(by=by, channel=self._channel, note=note)
+
+    async def say(self, word: Word, *, timeout_s: float = 30.0) -> None:
+        """Hand a person's word to the run's owner: this controller, or through the inbox another process.
+
+        Raises:
+            RefusedError: It does not fit the run as it is now.
+            OwnedError: The owner did not answer in time; the word stays in the inbox.
+        """
+        if self._driver is not None:
+            self._driver.say(hidden(word, self.run, self._vault))
+            return
+        refuse_secrets(word, self.run)
+        number = self._store.post(self._id, to_letter(word), now_us=SystemPorts().now_us())
+        await self._answered(number, timeout_s)
+
+    async def _answered(self, number: int, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                while (answer := self._store.letter(number).answer) is None:
+                    if self._nobody_owns():
+                        self._deliver()
+                    else:
+                        await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise OwnedError(
+                f"run {self._id}: its owner did not answer within {timeout_s:g} s; the word stays in its inbox"
+            ) from None
+        if not answer["ok"]:
+            raise RefusedError(answer["message"], code=answer["code"])
+
+    def _nobody_owns(self) -> bool:
+        info = self._store.info(self._id)
+        return info.owner is None or info.lease_until_us <= SystemPorts().now_us() or is_dead(info.owner)
+
+    def _deliver(self) -> None:
+        """Own the run for a moment, start nothing, and take the letters."""
+        try:
+            dead = holder_is_dead(self._store, self._id)
+            deliver(self._store, self._id, force=dead, heads=self.heads)
+        except (OwnedError, ConflictError):
+            return  # somebody else was faster; the letter is theirs
+
+    async def approve(self, task: str, *, digest: str, by: str, note: str = "") -> None:
+        """Say yes to the request with this digest (at least its first 8 hex digits)."""
+        await self.say(Approve(task=task, digest=digest, who=self._who(by, note)))
+
+    async def reject(self, task: str, *, by: str, note: str = "") -> None:
+        """Say no: the task is cancelled."""
+        await self.say(Reject(task=task, who=self._who(by, note)))
+
+    async def edit(self, task: str, args: Mapping[str, Any], *, by: str, note: str = "") -> None:
+        """Change arguments of a waiting call; it is asked again."""
+        await self.say(Edit(task=task, args=args, who=self._who(by, note)))
+
+    async def answer(self, task: str, value: Any, *, by: str, note: str = "") -> None:
+        """Answer a question."""
+        await self.say(Answer(task=task, value=value, who=self._who(by, note)))
+
+    async def set_input(self, *, by: str = "api", **values: Any) -> None:
+        """Correct inputs, ``constraints.KEY`` and ``budgets.KEY`` (pass dotted names by ``**{…}``)."""
+        await self.say(SetInputs(values=values, who=self._who(by)))
+
+    async def pause(self, *, by: str = "api", note: str = "") -> None:
+        """Wish that nothing more starts, until :meth:`resume`."""
+        await self.say(Ask(wish="pause", who=self._who(by, note)))
+
+    async def resume(self, *, by: str = "api", note: str = "") -> None:
+        """Lift a pause, or go on after an abort."""
+        await self.say(Resume(who=self._who(by, note)))
+
+    async def cancel(self, *, by: str = "api", note: str = "", acknowledge: Sequence[str] = ()) -> None:
+        """Wish the run cancelled; *acknowledge* names unknown effects that are accepted as unknown."""
+        await self.say(Ask(wish="cancel", who=self._who(by, note), acknowledged=tuple(acknowledge)))
+
+    async def retry(self, task: str, *, by: str = "api", note: str = "") -> None:
+        """Let a failed task try again."""
+        await self.say(RetryTask(task=task, who=self._who(by, note)))
+
+    async def reconcile(
+        self,
+        task: str,
+        *,
+        verdict: str | None = None,
+        evidence: str = "",
+        result: Any = None,
+        by: str = "api",
+    ) -> None:
+        """Say what became of an unknown result (``applied`` or ``absent``, with evidence), or ask for a probe."""
+        word = ReconcileAs(task=task, verdict=verdict, evidence=evidence, result=result, who=self._who(by))
+        await self.say(word)
+
+    async def replan(self, document: Any, *, by: str = "api", note: str = "") -> None:
+        """Give a plan of one's own for what remains; any accepted shape as parsed JSON, or a plan."""
+        plan = dict(document.doc) if isinstance(document, Plan) else document
+        await self.say(Replan(document=plan, who=self._who(by, note)))
+
+    async def note(self, text: str, *, by: str, task: str | None = None) -> None:
+        """Put words into the log."""
+        await self.say(Note(text=text, task=task, who=self._who(by)))
