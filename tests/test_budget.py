@@ -66,6 +66,7 @@ def test_help_loads_click_and_the_table_of_commands(bare):
         "fsm_agent.faces.table.drive",
         "fsm_agent.faces.table.files",
         "fsm_agent.faces.table.look",
+        "fsm_agent.faces.table.replay",
         "fsm_agent.faces.table.shared",
         "fsm_agent.faces.table.speak",
     }

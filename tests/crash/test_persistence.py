@@ -194,7 +194,7 @@ def test_an_audit_is_the_same_in_every_process_whatever_its_hash_seed_zone_and_l
     code = (
         "import json, sys; from fsm_agent import audit, replay; a = audit(sys.argv[1], run='r'); "
         "from fsm_agent.core.engine.decide import state_digest; "
-        "print(a, state_digest(replay(sys.argv[1], run='r')))"
+        "print(a, state_digest(replay(sys.argv[1], run='r').end()))"
     )
     said = set()
     for seed, zone, language in (

@@ -31,6 +31,7 @@ LIGHT = {
     "fsm_agent.faces.table.drive",
     "fsm_agent.faces.table.files",
     "fsm_agent.faces.table.look",
+    "fsm_agent.faces.table.replay",
     "fsm_agent.faces.table.shared",
     "fsm_agent.faces.table.speak",
 }

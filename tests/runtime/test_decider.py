@@ -58,7 +58,7 @@ def decider():
         checked = audit(store, run="d")
         assert checked.findings == (), [str(f) for f in checked.findings]
         assert checked.verdict == ("clean" if found.closed else "open")
-        folded = replay(store, run="d")
+        folded = replay(store, run="d").end()
         for name in (
             "seq",
             "at",

@@ -309,7 +309,7 @@ def test_a_run_is_replayed_without_asking_anybody(tmp_path):
     place = str(tmp_path / "runs.db")
     with ModelServer(DETOUR) as server:
         status, _ = run(server, store=place)
-        again = replay(place, run=status.run)
+        again = replay(place, run=status.run).end()
         assert (again.plan_version, again.account.planner_calls) == (2, 1)
         assert len(server.requests) == 1
 

@@ -5,7 +5,7 @@ To add a command, add a row to its section and write its handler.
 
 from typing import Final
 
-from fsm_agent.faces.table import drive, files, look, speak
+from fsm_agent.faces.table import drive, files, look, replay, speak
 from fsm_agent.faces.table.shared import DRIVE, FILES, LOOK, SPEAK
 
 SECTIONS: Final = (DRIVE, SPEAK, LOOK, FILES)
@@ -17,7 +17,7 @@ GROUPS: Final = {
 """First words of two-word commands."""
 GROUP_SECTIONS: Final = {"plan": FILES, "rules": FILES, "fsm": LOOK}
 
-COMMANDS: Final = (*drive.ROWS, *speak.ROWS, *look.ROWS, *files.ROWS)
+COMMANDS: Final = (*drive.ROWS, *speak.ROWS, *look.ROWS, *replay.ROWS, *files.ROWS)
 
 BY_NAME: Final = {command.name: command for command in COMMANDS}
 """Name → row."""

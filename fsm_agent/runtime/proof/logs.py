@@ -13,9 +13,9 @@ from fsm_agent.core.audit import replay as replays
 from fsm_agent.core.audit import why as whys
 from fsm_agent.core.audit.audit import Audit
 from fsm_agent.core.audit.why import Why
-from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
 from fsm_agent.core.events import Event, Head, Record, from_body
+from fsm_agent.core.replay.player import Replay
 from fsm_agent.core.rules import table as rules
 from fsm_agent.runtime.configs import with_lines
 from fsm_agent.runtime.proof.auditing import audit_log, audit_run
@@ -166,14 +166,20 @@ def audit(
         )
 
 
-def replay(source: Source, *, run: str | None = None, until: int | None = None) -> Run:
-    """Return the state of a run after its log, or after seq *until*.
+def replay(source: Source, *, run: str | None = None, until: int | None = None) -> Replay:
+    """Read a log so that it can be stepped through: iterate, ``forward``, ``back``, ``at(seq)``, ``end()``, ``to(…)``.
+
+    Args:
+        source: A store, where one is, or an exported log file.
+        run: Which run of a store.
+        until: Nothing after this event is read.
 
     Raises:
+        NotFoundError: No such file or run.
         CorruptError: The log is not what was written.
     """
     with opened(source, run) as log:
-        return replays.replay(log.run, log.records, log.blob, until=until)
+        return Replay(log.run, log.records, log.blob, until=until)
 
 
 def why(source: Source, subject: str | int | None = None, *, run: str | None = None) -> Why:

@@ -1,0 +1,29 @@
+"""Where a log is that a command was given: an exported file (or a report with one in it), a store, or a run of the store."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fsm_agent.core.errors import NotFoundError
+from fsm_agent.faces.frame import places
+from fsm_agent.faces.frame.screen import Screen
+from fsm_agent.runtime.proof.logs import Log, opened
+
+
+@contextmanager
+def log_of(screen: Screen, name: str) -> Iterator[Log]:
+    """Open what *name* names for reading.
+
+    Raises:
+        NotFoundError: There is neither such a file nor such a run.
+        UsageError: It is a store that holds several runs.
+        CorruptError: It does not begin like a log.
+    """
+    if Path(name).exists():
+        with opened(name) as log:
+            yield log
+        return
+    if name.endswith((".jsonl", ".html", ".db")) or "/" in name:
+        raise NotFoundError(f"log {name}: there is no such file; check the path")
+    with places.reading(screen) as store, opened(store, name) as log:
+        yield log
