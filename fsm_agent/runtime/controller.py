@@ -305,9 +305,19 @@ class RunController(Speaking):
         return self._engine.head if self._engine is not None else self._store.head(self._id)
 
     async def wait(
-        self, until: Callable[[Status], bool] | None = None, *, timeout_s: float | None = None
+        self,
+        until: Callable[[Status], bool] | None = None,
+        *,
+        timeout_s: float | None = None,
+        stop_before: Callable[[Sequence[Event]], bool] | None = None,
     ) -> dict[str, Any]:
         """Drive until the run is final, or nothing can move without a person or evidence, or *until* holds.
+
+        Args:
+            until: Asked after every change.
+            timeout_s: In seconds; None for as long as it takes.
+            stop_before: A break point. Told the events that would come next, before they do; once it says True
+                nothing more starts, and what is out is waited for.
 
         Returns:
             The report: what was done, what was not and why, what remains for a person.
@@ -316,10 +326,25 @@ class RunController(Speaking):
             TimeoutError: *timeout_s* passed; the run goes on.
         """
         driver = self._driving()
+        driver.engine.stop_before = stop_before
         driver.set_slots(driver.workers)
-        async with asyncio.timeout(timeout_s):
-            await driver.wait(lambda: self._rests() or (until is not None and until(self.status())))
+        try:
+            async with asyncio.timeout(timeout_s):
+                await driver.wait(
+                    lambda: self._rests() or self._stopped() or (until is not None and until(self.status()))
+                )
+        finally:
+            driver.engine.stop_before = None
         return self.report
+
+    def halt(self) -> None:
+        """Let nothing more start here until the next :meth:`wait` or :meth:`step`; what is out may end."""
+        self._driving().engine.slots = 0
+
+    def _stopped(self) -> bool:
+        """Whether nothing more may start, and everything that was out has ended."""
+        engine = self._driving().engine
+        return engine.slots == 0 and not engine.run.running and not engine.run.probing
 
     def _rests(self) -> bool:
         driver = self._driving()

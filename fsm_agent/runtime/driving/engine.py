@@ -85,7 +85,10 @@ class Engine:
         lease: The right to append.
         head: Where the log ends.
         slots: How many calls may be out at once; 0 to deliver words only.
+        stop_before: Told what an input would cause; where it says so, nothing more is started, from that very input
+            on, and ``slots`` is 0.
         ttl_us: How long the lease lasts without renewal, in microseconds.
+        ports: Time and chance as this run counts them: never before its last event.
     """
 
     def __init__(
@@ -107,8 +110,11 @@ class Engine:
         self.lease = lease
         self.head = head
         self.slots = slots
+        self.stop_before: Callable[[Sequence[Event]], bool] | None = None
         self.ttl_us = ttl_us
-        self._ports = ports
+        self._clock = ports  # leases are compared with the clocks of others
+        behind_us = run.at - ports.now_us()
+        self.ports = Ahead(ports, behind_us) if behind_us > 0 else ports
         self._untold: list[Event] = []
         self._listeners = tuple(listeners)
         self._heads = heads
@@ -262,6 +268,9 @@ class Engine:
         in_place = isinstance(given, Returned | Tick | Progressed | Probed | TakeOver | Create)
         before = run.seq
         try:
+            if self.stop_before is not None and self.slots and self.stop_before(decide(run, given, env)):
+                self.slots = 0
+                env = Env(now_us=env.now_us, jitter=env.jitter, slots=0)
             events = advance(run, given, env) if in_place else decide(run, given, env)
         except RefusedError as error:
             self._check_clean(before)
