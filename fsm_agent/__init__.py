@@ -49,6 +49,7 @@ _HOME: Final = {
     "replay": "runtime.proof.logs",
     "run_machine": "core.machine",
     "task_machine": "core.machine",
+    "what_if": "runtime.proof.logs",
     "why": "runtime.proof.logs",
 }
 """Public name → the module that has it."""
@@ -96,6 +97,7 @@ __all__ = [
     "replay",
     "run_machine",
     "task_machine",
+    "what_if",
     "why",
 ]
 

@@ -30,7 +30,7 @@ from fsm_agent.runtime.driving.status import Status
 from fsm_agent.runtime.planning.llm import ModelPlanner
 from fsm_agent.runtime.planning.planner import Planner, PlannerError, Proposal
 from fsm_agent.runtime.planning.plans import Plan
-from fsm_agent.runtime.proof.logs import audit, replay, why
+from fsm_agent.runtime.proof.logs import audit, replay, what_if, why
 from fsm_agent.runtime.tools.context import CallContext, Reconciled, ToolError
 from fsm_agent.runtime.tools.toolbox import Toolbox
 from fsm_agent.version import VERSION as __version__  # noqa: N811 - the customary name
@@ -78,5 +78,6 @@ __all__ = [
     "replay",
     "run_machine",
     "task_machine",
+    "what_if",
     "why",
 ]

@@ -16,7 +16,8 @@ NAMES = """
     IllegalTransitionError ModelPlanner NotFoundError OwnedError Plan PlanError Planner PlannerError Proposal
     Reconciled RefusedError RulesError RunController
     Status StoreDeadError StoreError StoreUnusableError ToolError Toolbox ToolboxError UnresolvedReferenceError
-    UsageError ValueRefusedError __version__ apply audit commands decide replay run_machine task_machine why
+    UsageError ValueRefusedError __version__ apply audit commands decide replay run_machine task_machine
+    what_if why
 """.split()
 
 

@@ -3,7 +3,7 @@
 from typing import Final
 
 from fsm_agent.faces.frame.spec import Command, arg, opt
-from fsm_agent.faces.table.shared import FACES, LOOK
+from fsm_agent.faces.table.shared import FACES, LOOK, PARAM
 
 LOG = arg("log", "a log file, a report, or a run of the store", "LOG|RUN", kind="file")
 
@@ -33,6 +33,43 @@ ROWS: Final = (
             "replay run.jsonl --until 41",
             "replay r-1f2e3d4c --break task=T6,decision=retry --break signal=outcome_unknown",
             "replay r-1f2e3d4c --break decision=escalate --first --json",
+        ),
+    ),
+    Command(
+        "what-if",
+        LOOK,
+        "Ask another rule table about every decision of some logs.",
+        (
+            arg(
+                "logs",
+                "log files, runs of the store, or directories of logs",
+                "LOG|RUN|DIR",
+                kind="file",
+                many=True,
+            ),
+            opt(
+                "--rules",
+                "the other table: a shipped one, or a .toml file",
+                "NAME|FILE",
+                kind="file",
+                required=True,
+            ),
+            PARAM,
+            opt("--world", "a scenario whose world goes on where the log ends", "SCENARIO", kind="file"),
+            opt("--seed", "of chance in that world", "N", kind="integer", default=0),
+        ),
+        f"{FACES}replay.whatifs:what_ifs",
+        "fsm_agent.faces.replay.whatifs:Asked",
+        f"{FACES}replay.whatifs:plain",
+        f"{FACES}replay.whatifs:data",
+        about="The tables are compared first: where they decide alike everywhere, no log can differ. Then each decision "
+        "is made again by the other table, in the state as it was. Along a run that holds up to the first decision "
+        "that differs; what the world would have answered beyond it is known only to a declared world, and what that "
+        "one shows is hypothetical.",
+        examples=(
+            "what-if run.jsonl --rules conservative",
+            "what-if logs/ --rules default --param retries=1 --json",
+            "what-if run.jsonl --rules mine.toml --world scenario.json",
         ),
     ),
 )

@@ -1,10 +1,10 @@
 """Logs as they lie around: an exported file, a run in a store, an open store. Read, never changed.
 
-:func:`audit`, :func:`replay` and :func:`why` are the public functions of the package; they call no tool and need none.
+:func:`audit`, :func:`replay`, :func:`what_if` and :func:`why` are the public functions of the package; they call no tool and need none.
 """
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,9 +15,12 @@ from fsm_agent.core.audit.audit import Audit
 from fsm_agent.core.audit.why import Why
 from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
 from fsm_agent.core.events import Event, Head, Record, from_body
+from fsm_agent.core.replay import whatif as whatifs
 from fsm_agent.core.replay.player import Replay
-from fsm_agent.core.rules import table as rules
-from fsm_agent.runtime.configs import with_lines
+from fsm_agent.core.replay.whatif import WhatIf
+from fsm_agent.core.rules import table as tables
+from fsm_agent.core.rules.table import Table
+from fsm_agent.runtime.configs import load_rules, with_lines
 from fsm_agent.runtime.proof.auditing import audit_log, audit_run
 from fsm_agent.runtime.proof.heads import Heads
 from fsm_agent.runtime.proof.signing import Verifier, place_of, read_checkpoints
@@ -201,5 +204,36 @@ def why(source: Source, subject: str | int | None = None, *, run: str | None = N
 def why_of(run: str, events: Iterable[Event], subject: str | int | None) -> Why:
     """As :func:`why`, from the events of a log; rows are named with the lines of their documents where these are found."""
     found = list(events)
-    table = with_lines(rules.from_canonical(found[0].data["rules"])) if found else None
+    table = with_lines(tables.from_canonical(found[0].data["rules"])) if found else None
     return whys.why(run, found, subject, table=table)
+
+
+def what_if(
+    logs: Source | list[Source] | tuple[Source, ...],
+    rules: Table | str | os.PathLike[str],
+    *,
+    params: Mapping[str, int | float] | None = None,
+    run: str | None = None,
+) -> WhatIf:
+    """Return what another rule table would have decided at every decision of some logs.
+
+    The tables are compared first (``static``); each decision is made again in the state as it was (``decisions``,
+    ``matrix``); along a run that holds up to the first decision that differs (``trajectories``).
+
+    Args:
+        logs: A log, or several: stores, where they are, or exported log files.
+        rules: The other table: a shipped one's name, a ``.toml`` file, or a table.
+        params: Thresholds that go before the table's own; not with a table that is given as such.
+        run: Which run of a store.
+
+    Raises:
+        NotFoundError: No such file, run or table.
+        RulesError: The table is not sound.
+        CorruptError: A log is not what was written.
+    """
+    table = rules if isinstance(rules, Table) else load_rules(os.fspath(rules), params)
+    read = []
+    for source in logs if isinstance(logs, list | tuple) else [logs]:
+        with opened(source, run) as log:
+            read.append((log.run, list(replays.events(log.run, log.records, log.blob))))
+    return whatifs.what_if(read, table)

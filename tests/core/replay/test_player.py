@@ -9,19 +9,18 @@ from fsm_agent.core.engine.decide import state_digest
 from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
 from fsm_agent.core.events import chain, genesis
 from fsm_agent.core.replay.player import Break, Replay, breaking, signals_of
-from tests.core.kit import Lab
+from tests.core.kit import lab
 
 
 def a_run():
     """A read that fails twice, a write whose result is lost and found, and a question in between."""
-    it = Lab([{"id": "a", "tool": "look"}, {"id": "w", "tool": "pay", "depends_on": ["a"]}], checked=False)
-    it.fails("a")
-    it.until_due()
-    it.returns("a", {"n": 1})
-    it.times_out("w")
-    it.until_due()
-    it.finds("w", "applied", {"id": 7})
-    it.check()
+    with lab([{"id": "a", "tool": "look"}, {"id": "w", "tool": "pay", "depends_on": ["a"]}]) as it:
+        it.fails("a")
+        it.until_due()
+        it.returns("a", {"n": 1})
+        it.times_out("w")
+        it.until_due()
+        it.finds("w", "applied", {"id": 7})
     return it
 
 
@@ -109,9 +108,7 @@ def test_going_back_stops_before_the_place_and_not_at_it():
 
 
 def test_a_replan_of_either_scope_is_a_replan():
-    with_scope = RUN.events("decided")[0]._replace(
-        data={"decide": "replan-local", "signal": "not_found"}
-    )
+    with_scope = RUN.events("decided")[0]._replace(data={"decide": "replan-local", "signal": "not_found"})
     assert Break(decision="replan").fits(with_scope)
     assert Break(decision="replan-local").fits(with_scope)
     assert not Break(decision="replan-global").fits(with_scope)
