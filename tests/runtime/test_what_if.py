@@ -17,7 +17,9 @@ def test_one_log_or_several_a_table_by_name_or_as_such():
 
 
 def test_a_table_that_is_not_sound_is_not_asked(tmp_path):
-    (tmp_path / "mine.toml").write_text('schema = 1\n[[row]]\nid = "a"\nwhy = "w"\ndecide = "accept"\nstate = "done"\n')
+    (tmp_path / "mine.toml").write_text(
+        'schema = 1\n[[row]]\nid = "a"\nwhy = "w"\ndecide = "accept"\nstate = "done"\n'
+    )
     _, store = simulated(named("the-same-error-twice"))
     with pytest.raises(RulesError):
         what_if(store, tmp_path / "mine.toml")

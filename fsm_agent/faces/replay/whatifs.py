@@ -1,5 +1,6 @@
 """``what-if``: the tables compared, every recorded decision asked again, and how far each task goes the same way."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -11,6 +12,7 @@ from fsm_agent.core.errors import NotFoundError
 from fsm_agent.core.events import Event
 from fsm_agent.core.replay.costs import Cost
 from fsm_agent.core.replay.whatif import Cell, Redecided, Static, WhatIf, to_json, what_if
+from fsm_agent.core.rules.rows import Row
 from fsm_agent.faces.frame.screen import Screen, duration, safe, wrapped
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.replay.sources import log_of
@@ -110,9 +112,19 @@ def _static(one: Static, screen: Screen) -> Iterator[str]:
             "" if param.seen else ": it would raise signals where the log has none, which is not shown here"
         )
         yield from wrapped("    ", f"{param.name} {param.old:g} → {param.new:g}{unseen}", screen.width)
-    yield from _cut(
-        [line for region in one.regions for line in wrapped("    ", str(region), screen.width)], screen
-    )
+    if screen.verbose:
+        for region in one.regions:
+            yield from wrapped("    ", str(region), screen.width)
+        return
+    kinds = Counter((_does(region.a), _does(region.b)) for region in one.regions)
+    for (old, new), times in kinds.most_common():
+        words = f"{old} → {new}" if old != new else f"{old}, after another wait"
+        yield from wrapped("    ", f"{words}: {times} region{'' if times == 1 else 's'} ", screen.width)
+    yield "    (-v shows each, and so does rules diff)"
+
+
+def _does(row: Row | None) -> str:
+    return "no answer" if row is None else row.decide.value
 
 
 def _matrix(found: WhatIf, screen: Screen) -> Iterator[str]:
