@@ -223,14 +223,14 @@ def _wrong_usage(error: click.UsageError, args: list[str]) -> int:
 
     own = args[: args.index("--")] if "--" in args else args
     screen = Screen.of(json="--json" in own, jsonl="--jsonl" in own)
-    return fail(screen, UsageError(_words(error)))
+    return fail(screen, UsageError(usage_words(error)))
 
 
-def _words(error: click.UsageError) -> str:
-    """Return a usage error as ``<what>: <what was found>; <what to do>``."""
+def usage_words(error: click.UsageError, program: str = f"{PROGRAM} ") -> str:
+    """Return a usage error as ``<what>: <what was found>; <what to do>``; *program* stands before a command."""
     path = error.ctx.command_path if error.ctx is not None else PROGRAM
     row = error.ctx.command.row if error.ctx is not None and isinstance(error.ctx.command, Leaf) else None
-    usage = f"{PROGRAM} {row.usage}" if row is not None else f"{path} COMMAND …"
+    usage = f"{program}{row.usage}" if row is not None else f"{path} COMMAND …"
     match error:
         case click.NoSuchOption():
             close = difflib.get_close_matches(error.option_name, error.possibilities or (), 1)

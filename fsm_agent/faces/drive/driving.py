@@ -93,12 +93,12 @@ async def resume(
         if places.is_driven(store, run):
             owner = store.info(run).owner
             raise OwnedError(f"run {run}: {owner} drives it; wait for it with `fsm-agent wait {quote(run)}`")
-        created = _created(store, run)
+        created = created_by(store, run)
         named = planner if planner is not None else created.get("planner_locator")
         controller = await RunController.open(
             store,
             run,
-            _toolbox(run, created, tools),
+            toolbox_again(run, created, tools),
             inputs=inputs,
             workers=workers,
             planner=planner_of(named)[0],
@@ -175,13 +175,13 @@ def _as_it_is(store: Store, run: str, exit_code: int | None = None) -> Outcome:
     return Outcome(finished, code)
 
 
-def _created(store: Store, run: str) -> Mapping[str, Any]:
-    """Return what the first event of the log says."""
+def created_by(store: Store, run: str) -> Mapping[str, Any]:
+    """Return what the first event of a log says: where the tools and the planner were found, among others."""
     first = next(iter(store.read(run, until=1)), None)
     return one(first, store.blob).data if first is not None else {}
 
 
-def _toolbox(run: str, created: Mapping[str, Any], tools: str | None) -> Toolbox:
+def toolbox_again(run: str, created: Mapping[str, Any], tools: str | None) -> Toolbox:
     """Return the toolbox named, else the one that the run was begun with."""
     if tools is not None:
         return load_toolbox(tools)

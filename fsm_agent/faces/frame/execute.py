@@ -24,9 +24,9 @@ def execute(row: Command, screen: Screen, given: Mapping[str, Any]) -> int:
     outcome = None
     try:
         values = {param.name: read(param, given[param.name]) for param in row.params}
-        outcome = asyncio.run(_carry_out(row, screen, values))
+        outcome = asyncio.run(carry_out(row, screen, values))
         if not row.line:
-            _show(row, screen, outcome.value)
+            show(row, screen, outcome.value)
     except KeyboardInterrupt:
         hint = (
             f"; go on with: {screen.command(f'fsm-agent resume {quote(screen.run)}')}" if screen.run else ""
@@ -45,7 +45,8 @@ def execute(row: Command, screen: Screen, given: Mapping[str, Any]) -> int:
     return outcome.exit_code
 
 
-async def _carry_out(row: Command, screen: Screen, values: Mapping[str, Any]) -> Outcome:
+async def carry_out(row: Command, screen: Screen, values: Mapping[str, Any]) -> Outcome:
+    """Call the handler of *row*; what it streams is written as it comes, what it returns is not shown yet."""
     handler = load(row.handler)
     answer = handler(screen, **values)
     if row.line:
@@ -71,7 +72,8 @@ async def _stream(row: Command, screen: Screen, items: AsyncIterator[Any]) -> Ou
     return Outcome(None)
 
 
-def _show(row: Command, screen: Screen, value: Any) -> None:
+def show(row: Command, screen: Screen, value: Any) -> None:
+    """Write what a handler returned, in the form of *screen*."""
     if screen.form == "plain":
         screen.write(load(row.plain)(value, screen))
     else:

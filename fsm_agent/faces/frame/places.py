@@ -2,18 +2,55 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol, runtime_checkable
+
+from attrs import evolve
 
 from fsm_agent.core.audit.replay import replay
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import StoreUnusableError
 from fsm_agent.core.events import Head
 from fsm_agent.core.inputs import Person
-from fsm_agent.faces.frame.screen import Screen
+from fsm_agent.faces.frame.screen import Desk, Screen
+from fsm_agent.runtime.controller import RunController
+from fsm_agent.runtime.driving.letters import Word
 from fsm_agent.runtime.driving.owner import is_dead
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.runtime.proof.heads import Heads
 from fsm_agent.stores import open_store
 from fsm_agent.stores.base import Store
+
+
+@runtime_checkable
+class OpenDesk(Desk, Protocol):
+    """The prompt: its store stays open from one command to the next, and it may drive a run itself."""
+
+    def opened(self, *, create: bool = False) -> Store:
+        """Return the store, with everything that happened so far durable.
+
+        Raises:
+            NotFoundError: There is none, and none is to be made.
+        """
+        ...
+
+    def driving(self, run: str) -> RunController | None:
+        """Return the controller that drives *run* here, if it is driven here."""
+        ...
+
+
+async def say(screen: Screen, store: Store, run: str, word: Word) -> None:
+    """Hand a person's word to whoever drives *run*: the prompt itself, another process, or nobody yet.
+
+    Raises:
+        RefusedError: It does not fit the run as it is now.
+        OwnedError: The owner did not answer in time; the word stays in the inbox.
+    """
+    here = screen.desk.driving(run) if isinstance(screen.desk, OpenDesk) else None
+    if here is not None:
+        await here.say(word)
+        return
+    async with await RunController.attach(store, run) as controller:
+        await controller.say(word)
 
 
 @contextmanager
@@ -24,6 +61,9 @@ def writing(screen: Screen, *, create: bool = False) -> Iterator[Store]:
         NotFoundError: There is none, and none is to be made.
         StoreUnusableError: It is no store of ours, or may not be written.
     """
+    if isinstance(screen.desk, OpenDesk):
+        yield screen.desk.opened(create=create)
+        return
     store = open_store(screen.store, create=create, anchored=Heads.beside(screen.store).read)
     try:
         yield store
@@ -39,6 +79,9 @@ def reading(screen: Screen) -> Iterator[Store]:
         NotFoundError: There is none.
         StoreUnusableError: It is no store of ours.
     """
+    if isinstance(screen.desk, OpenDesk):
+        yield screen.desk.opened()
+        return
     store = open_store(screen.store, read_only=True, create=False)
     try:
         yield store
@@ -57,6 +100,9 @@ def following(screen: Screen) -> Iterator[Store]:
         NotFoundError: There is none.
         StoreUnusableError: It is no store of ours.
     """
+    if isinstance(screen.desk, OpenDesk):
+        yield screen.desk.opened()
+        return
     try:
         store = open_store(screen.store, create=False, anchored=Heads.beside(screen.store).read)
     except StoreUnusableError:
@@ -106,3 +152,8 @@ def person(by: str | None, note: str = "") -> Person:
         except (OSError, KeyError, ImportError):
             by = "someone without a login name"
     return Person(by=by, channel="cli", note=note)
+
+
+def speaker(screen: Screen, by: str | None, note: str = "") -> Person:
+    """Return who speaks here: as :func:`person`, from the command line or from the prompt."""
+    return evolve(person(by, note), channel="repl") if screen.desk is not None else person(by, note)

@@ -11,7 +11,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Self, TextIO
+from typing import Any, Final, Protocol, Self, TextIO
 
 import attrs
 
@@ -73,6 +73,14 @@ def duration(seconds: float) -> str:
     return " ".join(f"{n} {unit}" for n, unit in parts[first : first + 2] if n)
 
 
+class Desk(Protocol):
+    """Where a person sits at the prompt, as far as a command needs to know."""
+
+    def command(self, line: str) -> str:
+        """Return a command line as the prompt takes it."""
+        ...
+
+
 @attrs.define(eq=False, kw_only=True)
 class Screen:
     """What a command knows about whoever looks on.
@@ -91,6 +99,7 @@ class Screen:
         named: Whether that place was named, by ``--store`` or the environment.
         typed: What must be added to a command, so that it finds the same store.
         run: The run that a command is about, once known; for what is said on an interruption.
+        desk: Where a person sits at the prompt, or None on the command line.
     """
 
     out: TextIO
@@ -106,6 +115,7 @@ class Screen:
     named: bool = False
     typed: str = ""
     run: str | None = None
+    desk: Desk | None = None
 
     @classmethod
     def of(
@@ -186,8 +196,8 @@ class Screen:
         return text if colour is None else f"\x1b[{colour}m{text}\x1b[0m"
 
     def command(self, line: str) -> str:
-        """Return a command as it must be typed here: with the store that was named on the command line."""
-        return line + self.typed
+        """Return a command as it must be typed here: with the store that was named, or as the prompt takes it."""
+        return line + self.typed if self.desk is None else self.desk.command(line)
 
 
 def _is_terminal(stream: Any) -> bool:

@@ -21,13 +21,28 @@ KINDS: Final = (
     "seconds",
     "choice",
     "flag",
+    "condition",
+    "row",
+    "command",
 )
 """Kinds of a parameter.
 
 ``run``, ``task`` and ``file`` are text that can be completed; ``json`` is one JSON value; ``pairs`` are ``K=V`` with
 V as JSON if it parses and else text; ``numbers`` are ``K=NUMBER``; ``count`` is an integer from 1, ``integer`` one
-from 0, ``seconds`` a number from 0; a ``flag`` takes no value.
+from 0, ``seconds`` a number from 0; a ``flag`` takes no value. ``condition``, ``row`` and ``command`` are text as well:
+what a break point waits for, a row of the run's table, the name of a command.
 """
+
+
+AMONG: Final = ("", "approval", "saying", "question", "retry", "reconcile")
+"""Which tasks a parameter of kind ``task`` means.
+
+Those whose call waits for a yes (``approval``), that a person can say no to (``saying``), that ask something else than
+a yes (``question``), that failed (``retry``), whose result is not known (``reconcile``); empty for all.
+"""
+
+WHEN: Final = ("", "open", "stopped")
+"""When a command makes sense: at any time, while its run has not ended, or when its run is paused or has failed."""
 
 
 class Param(NamedTuple):
@@ -43,6 +58,7 @@ class Param(NamedTuple):
         many: Whether it takes several values; the handler gets a tuple (or one dict of all pairs).
         choices: Of kind ``choice``.
         default: When it is left out.
+        among: Of kind ``task``: one of :data:`AMONG`.
     """
 
     name: str
@@ -54,6 +70,7 @@ class Param(NamedTuple):
     many: bool = False
     choices: tuple[str, ...] = ()
     default: Any = None
+    among: str = ""
 
     @property
     def shown(self) -> str:
@@ -81,6 +98,9 @@ class Command(NamedTuple):
         line: Renders an item of a stream for ``--jsonl``: ``(item) → text``. Empty: no stream.
         about: More for the help page; paragraphs.
         examples: Command lines, without the program's name.
+        when: One of :data:`WHEN`; the prompt offers it only then. What needs a run, or a task in a certain state, is
+            seen from the parameters.
+        changes: Whether it changes something although it stands among those that look.
     """
 
     name: str
@@ -94,6 +114,8 @@ class Command(NamedTuple):
     line: str = ""
     about: str = ""
     examples: tuple[str, ...] = ()
+    when: str = ""
+    changes: bool = False
 
     @property
     def words(self) -> tuple[str, ...]:

@@ -154,11 +154,15 @@ def _collected(found: Sequence[Collected], screen: Screen) -> Iterator[str]:
 
 def event(value: Line, screen: Screen) -> Iterator[str]:
     """One event on one line."""
-    found = value.event
+    yield from told(value.event, value.run, screen)
+
+
+def told(found: Event, run: str, screen: Screen) -> Iterator[str]:
+    """An event on one line."""
     clock = datetime.fromtimestamp(found.at / 1_000_000, UTC).strftime("%H:%M:%S.%f")[:-3]
     task = short(found.task, 16) if found.task is not None else "-"
     head = f"{found.seq:>5} {clock}  {task:<6} "
-    text = safe(_words(found, value.run, "→" if screen.unicode else "->"))
+    text = safe(_words(found, run, "→" if screen.unicode else "->"))
     yield head + (text if screen.verbose else short(text, screen.width - len(head)))
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 
+from fsm_agent.core.plans.plan import Plan as AnyPlan
 from fsm_agent.core.plans.plan import Step
 from fsm_agent.core.replanning import strategy
 from fsm_agent.core.replanning.strategy import Diff
@@ -55,8 +56,8 @@ class Compared:
     """
 
     files: tuple[str, str]
-    old: Plan
-    new: Plan
+    old: AnyPlan
+    new: AnyPlan
     diff: Diff
     lang: str
     format: str

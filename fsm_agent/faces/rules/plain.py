@@ -65,16 +65,21 @@ def table(value: Table, screen: Screen) -> Iterator[str]:
     yield from wrapped("params: ", ", ".join(f"{k} = {v:g}" for k, v in value.params.items()), screen.width)
     for row in value.rows:
         yield ""
-        yield short(f"{row.id}  ({row.tier}, {row.where})", screen.width)
-        states = ", ".join(sorted(row.states)) if row.states is not None else "any state"
-        signals = ", ".join(sorted(row.signals)) if row.signals is not None else "any signal"
-        yield from wrapped("    at: ", f"{row.machine} in {states}, on {signals}", screen.width)
-        if row.when:
-            yield from wrapped("    when: ", "; ".join(value.shown(c) for c in row.when), screen.width)
-        yield from wrapped("    decide: ", _decided(value, row), screen.width)
-        yield from wrapped("    why: ", row.why, screen.width)
-        if row.say is not None:
-            yield from wrapped("    say: ", row.say, screen.width)
+        yield from table_row(value, row, screen)
+
+
+def table_row(of: Table, row: Row, screen: Screen) -> Iterator[str]:
+    """One row of a table."""
+    yield short(f"{row.id}  ({row.tier}, {row.where})", screen.width)
+    states = ", ".join(sorted(row.states)) if row.states is not None else "any state"
+    signals = ", ".join(sorted(row.signals)) if row.signals is not None else "any signal"
+    yield from wrapped("    at: ", f"{row.machine} in {states}, on {signals}", screen.width)
+    if row.when:
+        yield from wrapped("    when: ", "; ".join(of.shown(c) for c in row.when), screen.width)
+    yield from wrapped("    decide: ", _decided(of, row), screen.width)
+    yield from wrapped("    why: ", row.why, screen.width)
+    if row.say is not None:
+        yield from wrapped("    say: ", row.say, screen.width)
 
 
 def _decided(of: Table, row: Row) -> str:

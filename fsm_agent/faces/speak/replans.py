@@ -14,7 +14,6 @@ from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look import data as said_data
 from fsm_agent.faces.look import plain as said_plain
 from fsm_agent.faces.look.results import Said
-from fsm_agent.runtime.controller import RunController
 from fsm_agent.runtime.driving.status import status_of
 from fsm_agent.runtime.planning.plans import document
 from fsm_agent.stores.base import Store
@@ -39,12 +38,11 @@ class Replanned:
 
 async def replan(screen: Screen, *, run: str, plan: str, note: str, by: str | None) -> Outcome:
     """Hand a plan to the run's owner, or take it here if nobody owns it."""
-    who = places.person(by, note)
+    who = places.speaker(screen, by, note)
     given = document(plan_file(plan))
     with places.writing(screen) as store:
         before = store.head(run).seq
-        async with await RunController.attach(store, run) as controller:
-            await controller.say(Replan(document=given, who=who))
+        await places.say(screen, store, run, Replan(document=given, who=who))
         adopted = _adopted(store, run, before)
         state, head = places.look(store, run)
         said = Said(

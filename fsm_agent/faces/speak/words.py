@@ -12,6 +12,7 @@ from fsm_agent.core.inputs import (
     Note,
     ReconcileAs,
     Reject,
+    Resume,
     RetryTask,
     SetInputs,
 )
@@ -19,22 +20,20 @@ from fsm_agent.faces.frame import places
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look.results import Said
-from fsm_agent.runtime.controller import RunController
 from fsm_agent.runtime.driving.letters import Word
 from fsm_agent.runtime.driving.status import status_of
 
 
 async def _say(screen: Screen, run: str, word: Word, words: str) -> Outcome:
     with places.writing(screen) as store:
-        async with await RunController.attach(store, run) as controller:
-            await controller.say(word)
+        await places.say(screen, store, run, word)
         state, head = places.look(store, run)
         return Outcome(Said(words=words, status=status_of(state, head), driven=places.is_driven(store, run)))
 
 
 async def approve(screen: Screen, *, run: str, task: str, digest: str, note: str, by: str | None) -> Outcome:
     """Say yes to the request with this digest."""
-    who = places.person(by, note)
+    who = places.speaker(screen, by, note)
     return await _say(
         screen, run, Approve(task=task, digest=digest, who=who), f"{task}: {who.by} approved {digest[:8]}"
     )
@@ -42,7 +41,7 @@ async def approve(screen: Screen, *, run: str, task: str, digest: str, note: str
 
 async def reject(screen: Screen, *, run: str, task: str, note: str, by: str | None) -> Outcome:
     """Say no."""
-    who = places.person(by, note)
+    who = places.speaker(screen, by, note)
     return await _say(screen, run, Reject(task=task, who=who), f"{task}: {who.by} rejected it")
 
 
@@ -50,7 +49,7 @@ async def edit(
     screen: Screen, *, run: str, task: str, args: Mapping[str, Any], note: str, by: str | None
 ) -> Outcome:
     """Change arguments of a call that waits."""
-    who = places.person(by, note)
+    who = places.speaker(screen, by, note)
     return await _say(
         screen,
         run,
@@ -61,7 +60,7 @@ async def edit(
 
 async def answer(screen: Screen, *, run: str, task: str, value: Any, note: str, by: str | None) -> Outcome:
     """Answer a question."""
-    who = places.person(by, note)
+    who = places.speaker(screen, by, note)
     return await _say(screen, run, Answer(task=task, value=value, who=who), f"{task}: {who.by} answered")
 
 
@@ -75,7 +74,7 @@ async def reconcile(
         )
     if verdict == "absent" and result is not None:
         raise UsageError("reconcile: --result was given with --as absent; what did not happen has no result")
-    who = places.person(by)
+    who = places.speaker(screen, by)
     word = ReconcileAs(task=task, verdict=verdict, evidence=evidence, result=result, who=who)
     words = f"{task}: {who.by} says {verdict}" if verdict else f"{task}: it will be looked up"
     return await _say(screen, run, word, words)
@@ -83,19 +82,19 @@ async def reconcile(
 
 async def retry(screen: Screen, *, run: str, task: str, note: str, by: str | None) -> Outcome:
     """Let a failed task try again."""
-    who = places.person(by, note)
+    who = places.speaker(screen, by, note)
     return await _say(screen, run, RetryTask(task=task, who=who), f"{task}: {who.by} lets it try again")
 
 
 async def set_values(screen: Screen, *, run: str, values: Mapping[str, Any], by: str | None) -> Outcome:
     """Change inputs, constraint values or budgets."""
-    who = places.person(by)
+    who = places.speaker(screen, by)
     return await _say(screen, run, SetInputs(values=values, who=who), f"{who.by} set {', '.join(values)}")
 
 
 async def pause(screen: Screen, *, run: str, note: str, by: str | None) -> Outcome:
     """Wish that nothing more starts."""
-    who = places.person(by, note)
+    who = places.speaker(screen, by, note)
     return await _say(screen, run, Ask(wish="pause", who=who), f"{who.by} asked for a pause")
 
 
@@ -103,11 +102,17 @@ async def cancel(
     screen: Screen, *, run: str, acknowledge: Sequence[str], note: str, by: str | None
 ) -> Outcome:
     """Wish the run cancelled."""
-    who = places.person(by, note)
+    who = places.speaker(screen, by, note)
     word = Ask(wish="cancel", who=who, acknowledged=tuple(acknowledge))
     return await _say(screen, run, word, f"{who.by} asked to cancel the run")
 
 
 async def note(screen: Screen, *, run: str, text: str, task: str | None, by: str | None) -> Outcome:
     """Put words into the log."""
-    return await _say(screen, run, Note(text=text, task=task, who=places.person(by)), "noted")
+    return await _say(screen, run, Note(text=text, task=task, who=places.speaker(screen, by)), "noted")
+
+
+async def resume(screen: Screen, *, run: str, note: str, by: str | None) -> Outcome:
+    """Lift a pause, or an abort."""
+    who = places.speaker(screen, by, note)
+    return await _say(screen, run, Resume(who=who), f"{who.by} lets it go on")

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fsm_agent.faces.frame.spec import Command, opt
+from fsm_agent.faces.frame.spec import Command, arg, opt
 from fsm_agent.faces.table.shared import (
     BY,
     DRIVE,
@@ -75,5 +75,40 @@ ROWS: Final = (
         f"{FACES}look.plain:finished",
         f"{FACES}look.data:finished",
         examples=("wait r-1f2e3d4c --for state=done --timeout 60",),
+    ),
+    Command(
+        "repl",
+        DRIVE,
+        "Drive a run line by line: step it, stop where it matters, ask why, approve, go on.",
+        (
+            arg("where", "a plan to begin a run of, or a run", "PLAN|DIR|RUN", kind="file", required=False),
+            opt("--commands", "commands instead of a person, with ; between them", "CMDS", short="-c"),
+            opt(
+                "--file",
+                "a file of commands, one a line; - is standard input",
+                "FILE",
+                short="-f",
+                kind="file",
+            ),
+            TOOLS,
+            RULES,
+            PARAM,
+            INPUT,
+            opt("--run-id", "id of the new run; left out, one is made", "ID"),
+            PLANNER,
+            WORKERS,
+        ),
+        f"{FACES}repl.session:repl",
+        f"{FACES}repl.session:Session",
+        f"{FACES}repl.session:plain",
+        f"{FACES}repl.session:data",
+        about="At a terminal, help lists what can be typed, and Tab offers what makes sense now. A script, from -c, -f or a "
+        "pipe, stops at the first error with its exit code, and approves only with --digest. With --jsonl one object "
+        "per command.",
+        examples=(
+            "repl examples/reimbursement",
+            "repl r-1f2e3d4c",
+            "repl plan.json --tools tools.py:tools -c 'run until T6; status'",
+        ),
     ),
 )

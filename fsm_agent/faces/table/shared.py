@@ -8,6 +8,9 @@ FACES = "fsm_agent.faces."
 STATUS = "fsm_agent.runtime.driving.status:Status"
 RUN = arg("run", "id of the run", "RUN", kind="run")
 TASK = arg("task", "id of the task", "TASK", kind="task")
+ASKING, SAYING, FAILED, UNKNOWN = (
+    TASK._replace(among=which) for which in ("approval", "saying", "retry", "reconcile")
+)
 BY = opt("--by", "who speaks; left out, the login name", "NAME")
 NOTE = opt("--note", "words that are kept beside it", "TEXT", short="-m", default="")
 TOOLS = opt("--tools", "the toolbox: MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE", "MOD:ATTR")

@@ -4,12 +4,15 @@ from typing import Final
 
 from fsm_agent.faces.frame.spec import Command, Param, arg, opt
 from fsm_agent.faces.table.shared import (
+    ASKING,
     BY,
     FACES,
+    FAILED,
     NOTE,
     RUN,
+    SAYING,
     SPEAK,
-    TASK,
+    UNKNOWN,
 )
 
 
@@ -19,6 +22,7 @@ def _word(
     *params: Param,
     handler: str = "",
     examples: tuple[str, ...] = (),
+    when: str = "open",
 ) -> Command:
     """Return the row of a command that hands a person's word to a run."""
     return Command(
@@ -31,6 +35,7 @@ def _word(
         f"{FACES}look.plain:said",
         f"{FACES}look.data:said",
         examples=examples,
+        when=when,
     )
 
 
@@ -38,16 +43,16 @@ ROWS: Final = (
     _word(
         "approve",
         "Say yes to exactly the call that was shown.",
-        TASK,
+        ASKING,
         opt("--digest", "at least the first 8 digits of the request's digest", "HEX8", required=True),
         NOTE,
         examples=("approve r-1f2e3d4c T6 --digest 9f3c71aa",),
     ),
-    _word("reject", "Say no; the task is cancelled and the words are kept.", TASK, NOTE),
+    _word("reject", "Say no; the task is cancelled and the words are kept.", SAYING, NOTE),
     _word(
         "edit",
         "Change arguments of a call that waits; it is asked again.",
-        TASK,
+        ASKING,
         arg("args", "arguments; V is JSON if it parses, else text", "K=V", kind="pairs", many=True),
         NOTE,
         examples=("edit r-1f2e3d4c T6 amount=300",),
@@ -55,7 +60,7 @@ ROWS: Final = (
     _word(
         "answer",
         "Answer a question: a step's result, or what to do after a failure.",
-        arg("task", "id of the task, or `run`", "TASK", kind="task"),
+        arg("task", "id of the task, or `run`", "TASK", kind="task", among="question"),
         arg("value", "the answer as JSON", "JSON", kind="json"),
         NOTE,
         examples=(
@@ -66,7 +71,7 @@ ROWS: Final = (
     _word(
         "reconcile",
         "Say what became of an unknown result, or have it looked up.",
-        TASK,
+        UNKNOWN,
         opt(
             "--as",
             "what is known: applied or absent",
@@ -81,7 +86,7 @@ ROWS: Final = (
             'reconcile r-1f2e3d4c T6 --as applied --evidence "seen in the portal" --result \'{"ticket_id": "R-5"}\'',
         ),
     ),
-    _word("retry", "Let a failed task try again.", TASK, NOTE),
+    _word("retry", "Let a failed task try again.", FAILED, NOTE),
     _word(
         "set",
         "Change inputs, constraints.KEY or budgets.KEY of a run.",
@@ -106,6 +111,7 @@ ROWS: Final = (
         about="What is done stays done, whether the plan names it or not; a call that was made is not made again under "
         "another id. A plan that would lose sight of an effect is refused, and nothing changes.",
         examples=('replan r-1f2e3d4c --plan other.json -m "the source is gone"',),
+        when="open",
     ),
     _word("pause", "Start nothing more until `resume`.", NOTE),
     _word(
@@ -125,5 +131,6 @@ ROWS: Final = (
         "Put words into a run's log.",
         arg("text", "the words", "TEXT"),
         opt("--task", "the task that they are about", "TASK", kind="task"),
+        when="",
     ),
 )
