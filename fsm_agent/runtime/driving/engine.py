@@ -85,10 +85,7 @@ class Engine:
         lease: The right to append.
         head: Where the log ends.
         slots: How many calls may be out at once; 0 to deliver words only.
-        stop_before: Told what an input would cause; where it says so, nothing more is started, from that very input
-            on, and ``slots`` is 0.
         ttl_us: How long the lease lasts without renewal, in microseconds.
-        ports: Time and chance as this run counts them: never before its last event.
     """
 
     def __init__(
@@ -112,9 +109,7 @@ class Engine:
         self.slots = slots
         self.stop_before: Callable[[Sequence[Event]], bool] | None = None
         self.ttl_us = ttl_us
-        self._clock = ports  # leases are compared with the clocks of others
-        behind_us = run.at - ports.now_us()
-        self.ports = Ahead(ports, behind_us) if behind_us > 0 else ports
+        self._ports = ports
         self._untold: list[Event] = []
         self._listeners = tuple(listeners)
         self._heads = heads
