@@ -92,6 +92,7 @@ class Replay:
     Attributes:
         run: The state at the place; read it, never change it.
         events: The whole log, large values put back.
+        heads: Where the log ends before its first event and after each.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class Replay:
             CorruptError: The log is not what was written.
         """
         self.id = run
-        self._heads = [genesis(run)]
+        self.heads = [genesis(run)]
         events: list[Event] = []
         for record in verified(run, records):
             if until is not None and record.seq > until:
@@ -120,7 +121,7 @@ class Replay:
                     f"log of {run}: the body of event {record.seq} says seq {event.seq}", seq=record.seq
                 )
             events.append(hydrate(event, blob))
-            self._heads.append(Head(record.seq, record.hash))
+            self.heads.append(Head(record.seq, record.hash))
         self.events: tuple[Event, ...] = tuple(events)
         self.run = Run(run)
 
@@ -137,7 +138,7 @@ class Replay:
     @property
     def head(self) -> Head:
         """Seq and hash of the event at the place."""
-        return self._heads[self.run.seq]
+        return self.heads[self.run.seq]
 
     @property
     def event(self) -> Event | None:

@@ -61,7 +61,10 @@ def _line(store: Store, run: str, record: Record, shown: set[str]) -> Line:
 
 def export(screen: Screen, *, run: str, format: str, output: str | None) -> Outcome:  # noqa: A002 - the option's name
     """Write a run's log to a file, or to standard output."""
-    del format
+    if format != "jsonl":
+        from fsm_agent.faces.replay.handing import hand_on
+
+        return hand_on(screen, run, format, output)
     with places.reading(screen) as store:
         if output is not None:
             return Outcome(Exported(run=run, file=output, head=_export_to(store, run, Path(output))))

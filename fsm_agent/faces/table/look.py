@@ -114,7 +114,12 @@ ROWS: Final = (
         (
             RUN,
             opt(
-                "--format", "the only one so far", "jsonl", kind="choice", choices=("jsonl",), default="jsonl"
+                "--format",
+                "jsonl, which can be verified; ocel for process mining; cloudevents for listeners",
+                "FORMAT",
+                kind="choice",
+                choices=("jsonl", "ocel", "cloudevents"),
+                default="jsonl",
             ),
             opt("--output", "the file; left out, standard output", "FILE", short="-o", kind="file"),
         ),
@@ -122,7 +127,7 @@ ROWS: Final = (
         "fsm_agent.faces.look.results:Exported",
         f"{FACES}look.plain:exported",
         f"{FACES}look.data:exported",
-        examples=("export r-1f2e3d4c -o run.jsonl",),
+        examples=("export r-1f2e3d4c -o run.jsonl", "export r-1f2e3d4c --format ocel -o run.json"),
     ),
     Command(
         "import",
