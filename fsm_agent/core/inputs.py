@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from fsm_agent.core.plans.plan import Plan
+from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules.table import Table
 from fsm_agent.core.signals import Applied, Signal
 from fsm_agent.core.tools import ToolSpec
@@ -69,7 +70,8 @@ class Outcome:
 class Create:
     """A new run. ``tools`` in the order of registration; ``default_tool`` runs steps that name none.
 
-    ``tools_locator`` and ``planner_locator`` say where whoever resumes the run finds both again.
+    ``tools_locator`` and ``planner_locator`` say where whoever resumes the run finds both again. ``repairs`` are tried
+    before the planner is asked. With ``review`` nothing starts before a person has approved the plan.
     """
 
     run: str
@@ -84,6 +86,7 @@ class Create:
     default_tool: str | None = None
     has_planner: bool = False
     planner_locator: str | None = None
+    repairs: tuple[Repair, ...] = ()
     review: bool = False
 
 

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from fsm_agent.core.classification.classify import Classifier
 from fsm_agent.core.errors import ConfigError, NotFoundError, RulesError
+from fsm_agent.core.replanning import repairs
+from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules import table as rules
 from fsm_agent.core.rules.analysis import Report, check
 from fsm_agent.core.rules.table import Finding, Table
@@ -19,6 +21,9 @@ MAX_BYTES: Final = 1 << 19
 """Longest configuration file that is read, in bytes."""
 MAX_DOTS: Final = 20
 """Most dots of a line outside texts and comments: the parser's work grows with the square of a dotted key."""
+
+REPAIRS: Final = "repairs"
+"""Name of the shipped repairs."""
 
 _ROW: Final = re.compile(r"^\s*\[\[\s*row\s*\]\]")
 _TEXT: Final = re.compile(r""""[^"\n]*"|'[^'\n]*'""")
@@ -218,6 +223,40 @@ def _near(name: str, known: tuple[str, ...] | list[str]) -> str:
 
 def _short(text: str) -> str:
     return repr(text if len(text) <= 80 else text[:79] + "…")
+
+
+def load_repairs(name: str | Path = REPAIRS) -> tuple[Repair, ...]:
+    """Return the repairs that are tried before anybody plans anew.
+
+    Args:
+        name: ``repairs`` for the shipped ones, ``none``, or a ``.toml`` file.
+
+    Raises:
+        NotFoundError: No such file.
+        ConfigError: The file cannot be read, or holds something else; one line with everything that is wrong.
+    """
+    text = str(name)
+    if text == "none":
+        return ()
+    if text == REPAIRS:
+        return _shipped_repairs()
+    path = Path(name)
+    if not text.endswith(".toml") or not path.is_file():
+        hint = "give a .toml file, repairs (the shipped ones) or none"
+        raise NotFoundError(f"repairs {_short(text)}: there is no such file; {hint}")
+    document, _ = _parse(path)
+    extends = document.get("extends")
+    if extends not in (None, REPAIRS):
+        raise ConfigError(
+            f'repairs {path}: extends is {_short(str(extends))}; write extends = "{REPAIRS}" or leave it out'
+        )
+    return repairs.read(document, where=text, base=_shipped_repairs() if extends else ())
+
+
+@lru_cache(maxsize=1)
+def _shipped_repairs() -> tuple[Repair, ...]:
+    """Read the shipped repairs once; they are values."""
+    return repairs.read(read_toml(REPAIRS), where=REPAIRS)
 
 
 def load_classifier() -> Classifier:

@@ -22,6 +22,7 @@ from fsm_agent.core.events import Event, Head
 from fsm_agent.core.inputs import Command, Create
 from fsm_agent.core.plans import planning
 from fsm_agent.core.plans.plan import Plan
+from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules.table import Table
 from fsm_agent.runtime import configs
 from fsm_agent.runtime.driving.calls import Calls
@@ -78,6 +79,8 @@ class RunController(Speaking):
         tools_locator: str | None = None,
         planner: Planner | None = None,
         planner_locator: str | None = None,
+        repairs: Sequence[Repair] | str | Path = configs.REPAIRS,
+        review: bool = False,
         listeners: Sequence[Listener] = (),
         ports: Ports | None = None,
         sign_key: str | PathLike[str] | None = None,
@@ -98,6 +101,8 @@ class RunController(Speaking):
             planner: Asked for another plan where the table decides so, such as ``ModelPlanner.from_env()``; None: a
                 person is asked.
             planner_locator: Where ``resume`` finds it again: ``model``, or as for *tools_locator*.
+            repairs: Tried before the planner is asked; ``none``, or a ``.toml`` file of one's own.
+            review: Start nothing before a person has approved the plan.
             listeners: Told of every batch of events once it is durable.
             ports: Time and chance, for tests.
             sign_key: File of the private key that checkpoints are signed with; left out,
@@ -115,13 +120,7 @@ class RunController(Speaking):
             check_run(run_id)
         canon.check(dict(inputs or {}), "inputs")
         table = rules if isinstance(rules, Table) else configs.load_rules(rules, params or {})
-        faults = [
-            f
-            for f in planning.check(plan, _specs(tools), default_tool=tools.default_tool)
-            if f.severity == "error"
-        ]
-        if faults:
-            raise PlanError(f"plan: {len(faults)} faults against the toolbox; first {faults[0]}", faults)
+        _check_calls(plan, tools)
         vault, classifier, clock = Vault(), configs.load_classifier(), ports or SystemPorts()
         hidden = vault.hide_plan(plan.doc, tools.specs, tools.default_tool)
         secret = secret_inputs(plan.doc, tools.specs, tools.default_tool)
@@ -139,6 +138,8 @@ class RunController(Speaking):
             default_tool=tools.default_tool,
             has_planner=planner is not None,
             planner_locator=planner_locator,
+            repairs=configs.load_repairs(repairs) if isinstance(repairs, str | Path) else tuple(repairs),
+            review=review,
         )
         opened, own, heads = _opened(store, sign_key)
         self = cls(opened, run, own_store=own, heads=heads)
@@ -407,6 +408,14 @@ class RunController(Speaking):
 
 def _specs(tools: Toolbox) -> dict[str, Any]:
     return {spec.name: spec for spec in tools.specs}
+
+
+def _check_calls(plan: Plan, tools: Toolbox) -> None:
+    """Refuse a plan that these tools cannot carry out."""
+    found = planning.check(plan, _specs(tools), default_tool=tools.default_tool)
+    faults = [fault for fault in found if fault.severity == "error"]
+    if faults:
+        raise PlanError(f"plan: {len(faults)} faults against the toolbox; first {faults[0]}", faults)
 
 
 def _opened(

@@ -158,6 +158,10 @@ def _calls_for(reaction: Reaction, event: Event) -> bool:
     return reaction.at_seq is not None and event.seq >= reaction.at_seq
 
 
+_OTHER = "0" * 64
+"""A digest that no request has."""
+
+
 def approve(action: Approval, run: Run, vault: Vault) -> Approve:
     """Return the approval as the engine takes it: with a digest of exactly what the script states.
 
@@ -175,6 +179,8 @@ def approve(action: Approval, run: Run, vault: Vault) -> Approve:
         task = run.tasks.get(action.task)
         spec = run.spec_of(task) if task is not None else None
         digest = question.digest if question is not None else ""
+        if action.args is not None and task is None and question is not None:
+            digest = question.digest if dict(action.args) == question.args else _OTHER
         if action.args is not None and task is not None and spec is not None:
             shown = question.args if question is not None else None
             if shown is None or not same(dict(action.args), vault.reveal(spec, shown)):

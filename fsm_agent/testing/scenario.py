@@ -120,6 +120,8 @@ class Scenario:
         tools: The world, by tool name, in the order of registration.
         default_tool: The tool that runs steps which name none, or None.
         planner: The planner's answers in order; None when there is no planner.
+        repairs: Name or file of the repairs that are tried before it, or a document like such a file.
+        review: Nothing starts before a person has approved the plan.
         operator: What people do.
         expect: What must come out.
         source: Where the case comes from, such as ``owner/repository#12``.
@@ -136,6 +138,8 @@ class Scenario:
     tools: Mapping[str, ToolScript] = attrs.field(factory=dict)
     default_tool: str | None = None
     planner: tuple[Any, ...] | None = None
+    repairs: str | Mapping[str, Any] = "repairs"
+    review: bool = False
     operator: tuple[Reaction, ...] = ()
     expect: Expect = NOTHING_EXPECTED
     source: str = ""
@@ -193,6 +197,8 @@ _KEYS = (
     "tools",
     "default_tool",
     "planner",
+    "repairs",
+    "review",
     "operator",
     "expect",
 )
@@ -231,6 +237,8 @@ def parse(document: Any, name: str) -> Scenario:
         tools=tools,
         default_tool=default_tool,
         planner=_planner(fields["planner"]) if "planner" in fields else None,
+        repairs=_repairs(fields["repairs"]) if "repairs" in fields else "repairs",
+        review=fields["review"].flag() if "review" in fields else False,
         operator=operator.parse(fields["operator"]) if "operator" in fields else (),
         expect=expectations.parse(fields["expect"], tools) if "expect" in fields else NOTHING_EXPECTED,
         source=fields["source"].words() if "source" in fields else "",
@@ -248,6 +256,13 @@ def _rules(node: Node) -> tuple[str, dict[str, int | float]]:
             part.wrong_type("a number")
         params[key] = part.value
     return fields["base"].text() if "base" in fields else "default", params
+
+
+def _repairs(node: Node) -> str | Mapping[str, Any]:
+    found: Any = node.value
+    if not isinstance(found, str | dict):
+        node.wrong_type("the name of a file, or a document like it")
+    return found
 
 
 def _planner(node: Node) -> tuple[Any, ...]:

@@ -20,9 +20,11 @@ from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.plans import planning
 from fsm_agent.core.plans import text as plantext
 from fsm_agent.core.plans.plan import Plan
+from fsm_agent.core.replanning import repairs
+from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules.table import Table
 from fsm_agent.core.tools import ToolSpec
-from fsm_agent.runtime.configs import load_classifier, load_rules
+from fsm_agent.runtime.configs import load_classifier, load_repairs, load_rules
 from fsm_agent.runtime.secrets.vault import Vault, secret_inputs
 from fsm_agent.runtime.tools.endings import Judge
 from fsm_agent.stores.base import Store
@@ -140,7 +142,14 @@ def _create(
         version="simulation",
         default_tool=default_tool,
         has_planner=scenario.planner is not None,
+        repairs=_repairs(scenario),
+        review=scenario.review,
     )
+
+
+def _repairs(scenario: Scenario) -> tuple[Repair, ...]:
+    found = scenario.repairs
+    return load_repairs(found) if isinstance(found, str) else repairs.read(found, where=scenario.name)
 
 
 def _observe(scenario: Scenario, done: VirtualRun, world: World, store: Store) -> Result:

@@ -15,6 +15,7 @@ from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Usage
 from fsm_agent.core.machine import RunState, TaskState
+from fsm_agent.core.replanning import review
 
 
 def starts(log: Checker, task: Task, data: dict[str, Any], at: int) -> None:
@@ -94,6 +95,9 @@ def late_result(log: Checker, event: Event) -> None:
 def approval_requested(log: Checker, event: Event) -> None:
     """Check that a request is for the call it shows."""
     data, name = event.data, event.task or RUN
+    if data["kind"] == "approval" and name == RUN:
+        _review_requested(log, data)
+        return
     if data["kind"] != "decide" and (name, "a request") not in log.due:
         log.find("approval", f"{name} asks for a word of kind {data['kind']}, and nothing made it ask")
     for due in (
@@ -108,6 +112,15 @@ def approval_requested(log: Checker, event: Event) -> None:
     spec = log.run.tools.get(data["tool"])
     if spec is None or approval_digest(log.run, task, spec, data["args"]) != data["args_digest"]:
         log.find("approval", f"the request of {task.id} does not have the digest of what it shows")
+
+
+def _review_requested(log: Checker, data: dict[str, Any]) -> None:
+    """Check that a question about the plan is one about the plan in force, and that there is a reason to ask."""
+    log.due.pop((RUN, "a request"), None)
+    if not log.run.unreviewed:
+        log.find("approval", "a person is asked about the plan, and nothing makes it ask")
+    if review.digest(log.run) != data["args_digest"]:
+        log.find("approval", "the question about the plan does not have the digest of the plan in force")
 
 
 def approval_answered(log: Checker, event: Event) -> None:

@@ -39,9 +39,11 @@ def for_question(run: Run, question: Question) -> tuple[str, ...]:
     """Return the commands that answer *question*."""
     where = f"{quote(run.id)} {quote(question.task)}"
     if question.kind == "approval":
+        other = (f"fsm-agent replan {quote(run.id)} --plan FILE",) if question.task == RUN else ()
         return (
             f"fsm-agent approve {where} --digest {question.digest[:8]}",
             f'fsm-agent reject {where} -m "why"',
+            *other,
         )
     if question.kind == "answer":
         return (f"fsm-agent answer {where} JSON",)

@@ -197,7 +197,7 @@ class _Teller:
             refused = Strategy(
                 run=self.run,
                 plan_version=None,
-                origin="model",
+                origin=data.get("origin", "model"),
                 outcome="refused",
                 why=f"{data['gate']}: {data['why']}",
             )

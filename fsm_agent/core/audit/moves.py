@@ -32,6 +32,8 @@ def run_created(log: Checker, event: Event) -> None:
         log.find("legal", "the run was made by other state tables than these")
     if canon.value_digest("rules", data["rules"]) != data["rules_digest"]:
         log.find("begin", "the rule table is not the one that its digest names")
+    if data.get("review"):
+        log.due[RUN, "a request"] = event.seq
 
 
 def plan_adopted(log: Checker, event: Event) -> None:

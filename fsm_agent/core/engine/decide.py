@@ -53,7 +53,7 @@ from fsm_agent.core.inputs import (
     Usage,
 )
 from fsm_agent.core.machine import FINAL_RUN_STATES, MACHINES_DIGEST, TaskState
-from fsm_agent.core.replanning import replanning
+from fsm_agent.core.replanning import repairing, replanning, review
 from fsm_agent.core.replanning.briefing import briefing
 from fsm_agent.core.signals import Applied, Signal
 
@@ -145,6 +145,7 @@ def _hear(turn: Turn, given: spoken.Word) -> None:
             wishes.note(turn, given)
         case _:
             assert_never(given)
+    review.look_again(turn)
 
 
 def _create(turn: Turn, given: Create) -> None:
@@ -174,6 +175,11 @@ def _create(turn: Turn, given: Create) -> None:
     }
     if given.planner_locator is not None:
         data["planner_locator"] = given.planner_locator
+    kept = repairing.usable(given.repairs, given.tools)
+    if kept:
+        data["repairs"] = [repair.to_data() for repair in kept]
+    if given.review:
+        data["review"] = True
     if unknown:
         data["extra_inputs"] = unknown
     turn.emit("run_created", data)
@@ -190,6 +196,7 @@ def _create(turn: Turn, given: Create) -> None:
             "explanation": plan.goal,
         },
     )
+    review.look_again(turn)
 
 
 def _take_over(turn: Turn, given: TakeOver) -> None:

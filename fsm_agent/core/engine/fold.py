@@ -17,6 +17,7 @@ from fsm_agent.core.inputs import Usage
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans import planning
 from fsm_agent.core.plans.plan import Plan
+from fsm_agent.core.replanning import repairs
 from fsm_agent.core.rules import table as rules
 from fsm_agent.core.tools import ToolSpec
 
@@ -48,6 +49,8 @@ def _run_created(run: Run, event: Event) -> None:
     run.table = rules.from_canonical(data["rules"])
     run.inputs = dict(data["inputs"])
     _declare_tools(run, data)
+    run.repairs = repairs.from_log(data.get("repairs", ()))
+    run.unreviewed = data.get("review", False)
     run.epoch = 1
 
 
@@ -209,7 +212,10 @@ def _approval_answered(run: Run, event: Event) -> None:
     name = event.task or RUN
     question = run.questions.get(name)
     run.put(run.answered, name, (data["verdict"], data["by"]))
-    if data["verdict"] == "approved" and question is not None:
+    if data["verdict"] == "approved" and name == RUN:
+        run.unreviewed = False
+        run.drop(run.questions, RUN)
+    elif data["verdict"] == "approved" and question is not None:
         by = (*question.approved_by, data["by"])
         if len(by) < question.approvers:
             run.put(run.questions, name, attrs.evolve(question, approved_by=by))

@@ -97,6 +97,8 @@ def approve(turn: Turn, given: Approve) -> None:
             code="E-SAME-APPROVER",
         )
     _answered(turn, given.task, question, "approved", given.who)
+    if given.task == RUN:  # the plan as a whole; each call still asks for itself where it has to
+        return
     task = turn.run.tasks[given.task]
     if task.armed is not None:
         turn.move(task, "approve", {}, actor=actor_of(given.who))
@@ -111,6 +113,9 @@ def reject(turn: Turn, given: Reject) -> None:
     """A person says no: the task is cancelled, and its words are kept."""
     question = _question(turn, given.task, "approval", "answer")
     _answered(turn, given.task, question, "rejected", given.who)
+    if given.task == RUN:
+        wishes.record(turn, "cancel", given.who, ())
+        return
     reason = f"rejected by {given.who.by}" + (f": {given.who.note}" if given.who.note else "")
     task = turn.run.tasks[given.task]
     data = {"reason": reason, "signal": Signal.REJECTED.value}
@@ -121,6 +126,12 @@ def reject(turn: Turn, given: Reject) -> None:
 def edit(turn: Turn, given: Edit) -> None:
     """Other arguments: a new request, validated and asked again. Approves nothing."""
     question = _question(turn, given.task, "approval")
+    if given.task == RUN:
+        raise RefusedError(
+            f"run {turn.run.id}: it asks about its plan, which has no arguments; give another plan with "
+            f"`fsm-agent replan {turn.run.id} --plan FILE`",
+            code="E-OTHER-QUESTION",
+        )
     run, task = turn.run, turn.run.tasks[given.task]
     spec = run.spec_of(task)
     args = {**(question.args or {}), **given.args}

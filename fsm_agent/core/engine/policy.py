@@ -14,7 +14,7 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.machine import WRITES, TaskState
 from fsm_agent.core.plans.plan import SIGNAL_ANY, OnFailure
-from fsm_agent.core.replanning import strategy
+from fsm_agent.core.replanning import repairing, strategy
 from fsm_agent.core.rules import laws
 from fsm_agent.core.rules import table as rules
 from fsm_agent.core.rules.table import Row
@@ -52,7 +52,8 @@ def facts_of(run: Run, task: Task | None, signal: str) -> Facts:
     spec = run.spec_of(task)
     facts["effect"] = spec.effect.value if spec is not None else task.effect
     facts["applied"] = task.applied if task.effect != "read" else "no"
-    facts["has_alternative"] = "yes" if task.step.alternatives else "no"
+    prepared = task.step.alternatives or repairing.fits(run, task, signal)
+    facts["has_alternative"] = "yes" if prepared else "no"
     facts["optional"] = "yes" if task.step.optional else "no"
     repeats = task.effect == "idempotent" and run.wish == "none"
     facts["has_reconcile"] = "yes" if repeats or (spec is not None and spec.reconcile) else "no"

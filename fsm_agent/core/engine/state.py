@@ -16,6 +16,7 @@ from fsm_agent.core.engine.records import RUN, Account, Question, Replanning, Ta
 from fsm_agent.core.engine.stall import Trail
 from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.plans.plan import Plan, Step
+from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules.table import Table
 from fsm_agent.core.tools import ToolSpec
 
@@ -54,6 +55,8 @@ class Run:
         table: The rule table.
         tools: What the toolbox declared, by name.
         default_tool: Runs steps that name no tool; None: a person answers them.
+        repairs: Tried, in this order, where a plan is to be changed and no alternative is prepared.
+        unreviewed: A person has to approve the plan before anything starts, and has not.
         inputs: The effective inputs.
         changed_at: Seq of the last change of an input.
         tasks: By id, in plan order.
@@ -104,6 +107,8 @@ class Run:
     tools: dict[str, ToolSpec] = attrs.field(factory=dict)
     default_tool: str | None = None
     has_planner: bool = False
+    repairs: tuple[Repair, ...] = ()
+    unreviewed: bool = False
     inputs: dict[str, Any] = attrs.field(factory=dict)
     changed_at: int = 0
     tasks: dict[str, Task] = attrs.field(factory=dict)
@@ -166,8 +171,8 @@ class Run:
 
     @property
     def barred(self) -> bool:
-        """Whether nothing starts: a person is asked about the whole run, or a broken constraint awaits another plan."""
-        return RUN in self.questions or (RUN in self.replans and self.in_breach)
+        """Whether nothing starts: a person is asked about the run or its plan, or a broken constraint awaits another plan."""
+        return self.unreviewed or RUN in self.questions or (RUN in self.replans and self.in_breach)
 
     def put(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
         """Set a key of one of this run's dicts, so that a tentative turn can be undone."""
@@ -318,6 +323,8 @@ _SCALARS: Final = (
     "tools",
     "default_tool",
     "has_planner",
+    "repairs",
+    "unreviewed",
     "inputs",
     "changed_at",
     "tasks",

@@ -1,4 +1,4 @@
-"""Changing the plan: asked for by the table alone, proposed by a fall-back, a planner or a person, adopted by the gate.
+"""Changing the plan: asked for by the table alone, proposed by a fall-back, a repair, a planner or a person, adopted by the gate.
 
 A replan that was decided waits for its cool-down, and for every effect that is under way or unknown; it is not lost. Every planner call is
 counted before it is made. A refused proposal is told why, and the table says whether to ask again.
@@ -17,7 +17,7 @@ from fsm_agent.core.errors import PlanError, RefusedError
 from fsm_agent.core.inputs import Proposed, Replan
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans import text as plantext
-from fsm_agent.core.replanning import gate, strategy
+from fsm_agent.core.replanning import gate, repairing, strategy
 from fsm_agent.core.replanning.gate import Passed, RefusedProposalError
 from fsm_agent.core.signals import Signal
 
@@ -53,6 +53,8 @@ def go_on(turn: Turn) -> None:
             _drop(turn, request, "moot", f"{task.id} is {task.state.value} by now")
         elif task is not None and task.step.alternatives and _may_retry(task):
             _fall_back(turn, request, task)
+        elif task is not None and not request.refusals and _mend(turn, request, task):
+            continue
         elif run.has_planner and _spent_up(run):
             _drop(turn, request, "budget", "no planner call is left")
             escalate(turn, task, Signal(request.signal), f"no planner call is left: {request.why}")
@@ -91,6 +93,26 @@ def _fall_back(turn: Turn, request: Replanning, task: Task) -> None:
         escalate(turn, task, Signal(request.signal), error.why)
         return
     adopt(turn, passed, origin="alternative", scope="local", why=request.why, name=request.task)
+
+
+def _mend(turn: Turn, request: Replanning, task: Task) -> bool:
+    """Adopt the first repair that fits a failed step and passes the gate; False if there is none.
+
+    Those that the gate refuses are not tried again for this failure; whoever plans next is told.
+    """
+    run = turn.run
+    for repair, docs in repairing.proposals(run, task, request.signal) if run.repairs else ():
+        record: dict[str, Any] = {"repair": repair.id}
+        try:
+            passed = gate.judge(run, docs, scope=request.scope, failed=task.id)
+        except RefusedProposalError as error:
+            data = {"gate": error.gate, "why": error.why, "request": request.seq, "origin": "rule", **record}
+            turn.emit("replan_refused", data, request.task)
+            continue
+        why = f"{request.why}; {repair.why}"
+        adopt(turn, passed, origin="rule", scope=request.scope, why=why, name=request.task, record=record)
+        return True
+    return False
 
 
 def _switched(doc: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine.records import Question
+from fsm_agent.core.engine.records import RUN, Question
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import UsageError
 from fsm_agent.core.inputs import Answer, Approve, Edit, Person, Reject
@@ -37,6 +37,11 @@ def show(question: Question, run: Run, screen: Screen) -> Iterator[str]:
     spec = run.spec_of(task) if task is not None else None
     if question.kind == "approval" and spec is not None:
         yield f"  {safe(spec.name)} is {EFFECTS[spec.effect.value]}"
+    if question.kind == "approval" and question.task == RUN:
+        yield from _plan(run, screen)
+        yield f"  digest {question.digest[:16]}..."
+        yield from (short(f"  {line}", screen.width) for line in _choices(question))
+        return
     for name, value in (question.args or {}).items():
         yield f"  {safe(name)} = {safe(canon.encode(value).decode())}"
     if question.base_args is not None:
@@ -53,9 +58,25 @@ def show(question: Question, run: Run, screen: Screen) -> Iterator[str]:
     yield from (short(f"  {line}", screen.width) for line in _choices(question))
 
 
+def _plan(run: Run, screen: Screen) -> Iterator[str]:
+    """Yield the plan that is asked about, one step a line, in the order in which steps stand in it."""
+    assert run.plan is not None, "there is a plan to ask about"
+    for name, value in run.inputs.items():
+        yield short(f"  {safe(name)} = {safe(canon.encode(value).decode())}", screen.width)
+    for step in run.plan.steps:
+        spec = run.tools.get(run.tool_of(step) or "")
+        kind = f" ({spec.effect.value})" if spec is not None else ""
+        after = f", after {', '.join(d.id for d in step.depends_on)}" if step.depends_on else ""
+        asks = ", asks before it" if step.requires_confirmation or (spec is not None and spec.confirm) else ""
+        what = f"{step.id}: {run.tool_of(step) or 'a person'}{kind}{after}{asks}"
+        yield short(f"  {safe(what)}: {safe(canon.encode(step.args.source).decode())}", screen.width)
+
+
 def _choices(question: Question) -> tuple[str, ...]:
     if question.kind == "approval":
         start = question.digest[:DIGITS]
+        if question.task == RUN:
+            return (f"type {start} to approve, r WORDS to reject, s to skip for now",)
         return (f"type {start} to approve, r WORDS to reject, e NAME=VALUE ... to edit, s to skip for now",)
     if question.kind == "answer":
         return ("type a VALUE to answer (JSON, or text), r WORDS to reject, s to skip for now",)

@@ -43,11 +43,13 @@ async def run(
     inputs: Mapping[str, Any],
     run_id: str | None,
     operator: str | None,
+    review: bool,
+    repairs: str | None,
     planner: str | None,
     workers: int,
 ) -> Outcome:
     """Run a plan until it rests or ends. Everything is read and checked before the store is touched."""
-    job = read_job(plan, tools=tools, rules=rules, params=params, inputs=inputs)
+    job = read_job(plan, tools=tools, rules=rules, repairs=repairs, params=params, inputs=inputs)
     plans, found_at = planner_of(planner, plan)
     name = run_id if run_id is not None else f"r-{secrets.token_hex(4)}"
     progress = _progress(screen, name)
@@ -65,6 +67,8 @@ async def run(
                 tools_locator=job.locator,
                 planner=plans,
                 planner_locator=found_at,
+                repairs=job.repairs,
+                review=review,
                 listeners=(progress.listen, who.listen),
             )
             screen.hint(f"run {name}: {len(job.plan.steps)} steps, store {screen.store}")

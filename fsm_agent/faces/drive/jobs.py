@@ -10,8 +10,9 @@ import attrs
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import ConfigError, Fault, NotFoundError, PlanError, UsageError
+from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules.table import Table
-from fsm_agent.runtime.configs import load_rules
+from fsm_agent.runtime.configs import REPAIRS, load_repairs, load_rules
 from fsm_agent.runtime.planning.plans import Plan
 from fsm_agent.runtime.tools.loading import load_toolbox
 from fsm_agent.runtime.tools.toolbox import Toolbox
@@ -29,6 +30,7 @@ class Job:
         tools: The toolbox; an empty one if the plan needs none.
         locator: Where ``resume`` finds the toolbox again, or None.
         rules: The table.
+        repairs: What is tried before anybody plans anew.
         inputs: Over the plan's own.
     """
 
@@ -36,6 +38,7 @@ class Job:
     tools: Toolbox
     locator: str | None
     rules: Table
+    repairs: tuple[Repair, ...]
     inputs: Mapping[str, Any]
 
 
@@ -44,6 +47,7 @@ def read_job(
     *,
     tools: str | None,
     rules: str | None,
+    repairs: str | None,
     params: Mapping[str, int | float],
     inputs: Mapping[str, Any],
 ) -> Job:
@@ -53,6 +57,7 @@ def read_job(
         where: A plan file, or a directory that holds ``plan.json``.
         tools: A locator, over the directory's ``tools.py``.
         rules: Name or file of a table, over the directory's ``rules.toml``.
+        repairs: Name or file of the repairs, over the directory's ``repairs.toml``.
         params: Thresholds of the table.
         inputs: Over the directory's ``inputs.json``.
 
@@ -78,8 +83,14 @@ def read_job(
         tools=box,
         locator=locator,
         rules=load_rules(table if table is not None else "default", params),
+        repairs=load_repairs(repairs if repairs is not None else _repairs(folder)),
         inputs=given,
     )
+
+
+def _repairs(folder: Path | None) -> str:
+    own = folder / "repairs.toml" if folder is not None else None
+    return str(own) if own is not None and own.exists() else REPAIRS
 
 
 def plan_file(where: str) -> str:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from fsm_agent.core.engine.records import Question
+from fsm_agent.core.engine.records import RUN, Question
 from fsm_agent.core.errors import FsmAgentError, RefusedError
 from fsm_agent.core.events import Event
 from fsm_agent.faces.drive import asking
@@ -122,7 +122,7 @@ class Scripted:
             sorted((begun + at_us / 1_000_000, index) for at_us, index in self._script.timed())
         )
         early, self._early = self._early, []
-        heard = {event.task for event in early if event.type == "task_moved"}
+        heard = {event.task for event in early if event.type in ("task_moved", "run_moved")}
         standing = [e for e in _standing(controller) if e.task not in heard]
         self.listen([*standing, *early])
 
@@ -155,8 +155,10 @@ class Scripted:
 
 
 def _standing(controller: RunController) -> Iterator[Event]:
-    """Yield the moves, made before this process came, of the tasks that still ask something."""
+    """Yield the moves, made before this process came, of the tasks, and of the run, that still ask something."""
     run = controller.run
+    if RUN in run.questions:
+        yield Event(run.seq, run.at, "run_moved", {"dest": run.state.value})
     for name in run.questions:
         task = run.tasks.get(name)
         if task is not None:

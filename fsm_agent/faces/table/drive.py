@@ -13,6 +13,7 @@ from fsm_agent.faces.table.shared import (
     PARAM,
     PLAN,
     PLANNER,
+    REPAIRS,
     RULES,
     RUN,
     TOOLS,
@@ -32,6 +33,14 @@ ROWS: Final = (
             INPUT,
             opt("--run-id", "id of the new run; left out, one is made", "ID"),
             OPERATOR,
+            opt(
+                "--review",
+                "start nothing before a person has approved the plan",
+                "",
+                kind="flag",
+                default=False,
+            ),
+            REPAIRS,
             PLANNER,
             WORKERS,
         ),
@@ -39,8 +48,8 @@ ROWS: Final = (
         "fsm_agent.faces.look.results:Finished",
         f"{FACES}look.plain:finished",
         f"{FACES}look.data:finished",
-        about="A DIR holds plan.json, tools.py (attribute `tools`), and if wanted rules.toml, inputs.json and "
-        "planner.py (attribute `planner`). On a terminal you are asked for approvals and answers; elsewhere nothing "
+        about="A DIR holds plan.json, tools.py (attribute `tools`), and if wanted rules.toml, repairs.toml, inputs.json "
+        "and planner.py (attribute `planner`). On a terminal you are asked for approvals and answers; elsewhere nothing "
         "is ever asked. " + MODEL,
         examples=(
             "run examples/reimbursement",
