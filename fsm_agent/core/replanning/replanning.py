@@ -14,7 +14,7 @@ from fsm_agent.core.engine.records import RUN, Replanning, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn, actor_of
 from fsm_agent.core.errors import PlanError, RefusedError
-from fsm_agent.core.inputs import Proposed, Replan
+from fsm_agent.core.inputs import NO_USAGE, Proposed, Replan
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans import text as plantext
 from fsm_agent.core.replanning import gate, repairing, strategy
@@ -55,9 +55,9 @@ def go_on(turn: Turn) -> None:
             _fall_back(turn, request, task)
         elif task is not None and not request.refusals and _mend(turn, request, task):
             continue
-        elif run.has_planner and _spent_up(run):
-            _drop(turn, request, "budget", "no planner call is left")
-            escalate(turn, task, Signal(request.signal), f"no planner call is left: {request.why}")
+        elif run.has_planner and (spent := _spent_up(run)):
+            _drop(turn, request, "budget", spent)
+            escalate(turn, task, Signal(request.signal), f"{spent}: {request.why}")
         elif run.has_planner:
             data = {"request": request.seq, "scope": request.scope}
             turn.emit("planner_asked", data, request.task)
@@ -66,9 +66,13 @@ def go_on(turn: Turn) -> None:
             escalate(turn, task, Signal(request.signal), request.why)
 
 
-def _spent_up(run: Run) -> bool:
+def _spent_up(run: Run) -> str:
+    """Return why the planner cannot be asked any more, in words, or an empty string: its answers cost, too."""
     allowed = budget.limit(run, "planner_calls")
-    return allowed is not None and run.account.planner_calls >= allowed
+    if allowed is not None and run.account.planner_calls >= allowed:
+        return "no planner call is left"
+    lacking = budget.missing(run, NO_USAGE, calls=0) if budget.limited(run) else ""
+    return f"the planner is not asked, {lacking}" if lacking else ""
 
 
 def _may_retry(task: Task) -> bool:

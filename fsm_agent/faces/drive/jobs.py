@@ -47,9 +47,9 @@ def read_job(
     *,
     tools: str | None,
     rules: str | None,
-    repairs: str | None,
     params: Mapping[str, int | float],
     inputs: Mapping[str, Any],
+    repairs: str | None = None,
 ) -> Job:
     """Read everything that a run needs.
 
@@ -57,9 +57,9 @@ def read_job(
         where: A plan file, or a directory that holds ``plan.json``.
         tools: A locator, over the directory's ``tools.py``.
         rules: Name or file of a table, over the directory's ``rules.toml``.
-        repairs: Name or file of the repairs, over the directory's ``repairs.toml``.
         params: Thresholds of the table.
         inputs: Over the directory's ``inputs.json``.
+        repairs: Name or file of the repairs, over the directory's ``repairs.toml``.
 
     Raises:
         FsmAgentError: Something is missing or wrong; nothing has been stored.

@@ -77,6 +77,8 @@ def plain(value: Written, screen: Screen) -> Iterator[str]:
     """The plan itself, or where it was written; warnings go to stderr, so that stdout is a plan."""
     made = value.made
     took = f"{len(made.plan.steps)} steps by {made.model}, {made.answers} answers, {made.usage.tokens} tokens"
+    if made.usage.cost_micros:
+        took += f", cost {made.usage.cost_micros / 1_000_000:g}"
     for fault in value.warnings:
         screen.hint(f"look: {short(str(fault), MANY)}")
     if value.file is None:
@@ -99,6 +101,7 @@ def data(value: Written, screen: Screen) -> dict[str, Any]:
         "model": made.model,
         "answers": made.answers,
         "tokens": made.usage.tokens,
+        "cost_micros": made.usage.cost_micros,
         "refused": list(made.refused),
         "faults": [attrs.asdict(fault) for fault in value.warnings],
     }

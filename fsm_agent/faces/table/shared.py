@@ -37,6 +37,7 @@ PLANNER = opt(
 )
 MODEL = (
     "--planner model asks an OpenAI-compatible endpoint: $FSM_AGENT_LLM_BASE_URL is its address, "
-    "$FSM_AGENT_LLM_MODEL the model's name there, $FSM_AGENT_LLM_API_KEY its key, if it wants one "
+    "$FSM_AGENT_LLM_MODEL the model's name there, $FSM_AGENT_LLM_API_KEY its key, if it wants one; "
+    "$FSM_AGENT_LLM_PRICE_INPUT and $FSM_AGENT_LLM_PRICE_OUTPUT say what a million tokens cost "
     '(pip install "fsm-agent[llm]").'
 )

@@ -20,6 +20,7 @@ from fsm_agent.core.errors import ConfigError
 from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.replanning import prompt
 from fsm_agent.runtime.planning.planner import PlannerError
+from fsm_agent.runtime.planning.prices import FREE, Prices
 
 MODES: Final = ("json_schema", "json_object", "text")
 """How an answer can be asked for, the strictest first."""
@@ -45,7 +46,7 @@ class Reply:
     Attributes:
         text: Its words.
         model: Who answered, as the server says; else who was asked.
-        usage: Tokens, as the server counts them; none if it does not say.
+        usage: Tokens, as the server counts them, and what they cost; none if it does not say.
     """
 
     text: str
@@ -62,6 +63,7 @@ class Endpoint:
         api_key: Empty for a server that wants none.
         deadline_s: How long an answer is waited for, in seconds.
         most_bytes: Longest reply that is read.
+        prices: What its tokens cost.
 
     Attributes:
         mode: How answers are asked for at present, one of :data:`MODES`.
@@ -78,6 +80,7 @@ class Endpoint:
         api_key: str = "",
         deadline_s: float = DEADLINE_S,
         most_bytes: int = MOST_BYTES,
+        prices: Prices = FREE,
     ) -> None:
         self._sdk = _sdk()  # now: it is slow to load, and later a run may be under way
         self.model = model
@@ -86,6 +89,7 @@ class Endpoint:
         self._key = api_key
         self._deadline_s = deadline_s
         self._most_bytes = most_bytes
+        self._prices = prices
 
     async def ask(self, messages: prompt.Messages, schema: Mapping[str, Any]) -> Reply:
         """Return the model's answer to *messages*.
@@ -172,7 +176,7 @@ class Endpoint:
             raise self._error(f"its reply is no JSON ({self._said(body.decode(errors='replace'))})") from None
         if type(found) is not dict:
             raise self._error("its reply is no JSON object; is this an OpenAI-compatible address?")
-        model, usage = _model(found, self.model), _usage(found.get("usage"))
+        model, usage = _model(found, self.model), _usage(found.get("usage"), self._prices)
         choices = found.get("choices")
         choice = choices[0] if type(choices) is list and choices else None
         message = choice.get("message") if type(choice) is dict else None
@@ -273,12 +277,13 @@ def _model(reply: dict[str, Any], asked: str) -> str:
     return name[:200] if type(name) is str and name and name.isprintable() else asked
 
 
-def _usage(found: object) -> Usage:
-    """Return the tokens of a reply as an integer, whatever the server made of it."""
+def _usage(found: object, prices: Prices) -> Usage:
+    """Return the tokens of a reply as an integer, whatever the server made of it, and what they cost."""
     if type(found) is not dict:
         return NO_USAGE
-    total = _count(found.get("total_tokens"))
-    return Usage(tokens=total or _count(found.get("prompt_tokens")) + _count(found.get("completion_tokens")))
+    read, written = _count(found.get("prompt_tokens")), _count(found.get("completion_tokens"))
+    total = _count(found.get("total_tokens")) or read + written
+    return Usage(tokens=total, cost_micros=prices.of(read, written, total))
 
 
 def _count(value: object) -> int:

@@ -12,10 +12,11 @@ import attrs
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import ConfigError, Fault, PlanError, UsageError
-from fsm_agent.core.inputs import Usage
+from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.plans import text as plantext
 from fsm_agent.core.replanning import briefing as briefings
 from fsm_agent.core.replanning import prompt
+from fsm_agent.runtime.planning import prices
 from fsm_agent.runtime.planning.endpoint import Endpoint
 from fsm_agent.runtime.planning.planner import PlannerError, Proposal
 from fsm_agent.runtime.planning.plans import Plan
@@ -28,6 +29,7 @@ VARIABLES: Final[Mapping[str, str]] = {
     BASE_URL: "address of an OpenAI-compatible endpoint, such as http://127.0.0.1:8000/v1",
     MODEL: "name of the model there",
     API_KEY: "its key; left out for a server that wants none",
+    **prices.VARIABLES,
 }
 """Variables of the environment that say which model plans, and what each means."""
 TRIES: Final = 3
@@ -50,7 +52,7 @@ class ModelPlanner:
         """Return the planner that the environment names (see :data:`VARIABLES`).
 
         Raises:
-            ConfigError: A variable is missing, or the extra ``llm`` is not installed.
+            ConfigError: A variable is missing or makes no sense, or the extra ``llm`` is not installed.
         """
         for name in (BASE_URL, MODEL):
             if not os.environ.get(name):
@@ -60,6 +62,7 @@ class ModelPlanner:
                 model=os.environ[MODEL],
                 base_url=os.environ[BASE_URL],
                 api_key=os.environ.get(API_KEY, ""),
+                prices=prices.Prices.from_env(),
             )
         )
 
@@ -94,7 +97,7 @@ class ModelPlanner:
         canon.check({"goal": goal, "inputs": dict(inputs or {})}, "plan make")
         facts = [briefings.tool(spec) for spec in tools.specs]
         refused: list[str] = []
-        tokens = 0
+        used = NO_USAGE
         for count in range(1, tries + 1):
             messages = prompt.first(goal, facts, inputs=inputs, refused=refused)
             try:
@@ -102,9 +105,9 @@ class ModelPlanner:
             except PlannerError as error:
                 if error.answer is None:
                     raise
-                tokens, text = tokens + error.usage.tokens, str(error)
+                used, text = _sum(used, error.usage), str(error)
             else:
-                tokens += answer.usage.tokens
+                used = _sum(used, answer.usage)
                 try:
                     plan = _checked(answer.text, goal, inputs or {}, tools)
                 except InfeasibleError:
@@ -116,7 +119,7 @@ class ModelPlanner:
                         plan=plan,
                         model=answer.model,
                         answers=count,
-                        usage=Usage(tokens=tokens),
+                        usage=used,
                         refused=tuple(refused),
                     )
             refused.append(canon.storable(text))
@@ -153,6 +156,10 @@ class Made:
 
 class InfeasibleError(PlanError):
     """The model says that no plan can reach the goal. A person decides; the goal it proposes is nothing but words."""
+
+
+def _sum(one: Usage, other: Usage) -> Usage:
+    return Usage(tokens=one.tokens + other.tokens, cost_micros=one.cost_micros + other.cost_micros)
 
 
 def _checked(text: str, goal: str, inputs: Mapping[str, Any], tools: Toolbox) -> Plan:
