@@ -338,6 +338,11 @@ class RunController(Speaking):
             driver.engine.stop_before = None
         return self.report
 
+    def flush(self) -> None:
+        """Make everything so far durable, and have it told; where nothing is driven there is nothing to do."""
+        if self._engine is not None:
+            self._engine.flush()
+
     def halt(self) -> None:
         """Let nothing more start here until the next :meth:`wait` or :meth:`step`; what is out may end."""
         self._driving().engine.slots = 0
