@@ -1,62 +1,14 @@
 """A person at a terminal is shown exactly what will be called, and says yes by the digest of it."""
 
 import os
-import pty
 import signal
-import subprocess
-import sys
 
 import pytest
 
 from fsm_agent.core.engine.records import Question
 from fsm_agent.core.inputs import Answer, Approve, Edit, Reject
 from fsm_agent.faces.drive.asking import understand
-
-
-class Person:
-    """Somebody at a terminal, who reads what is shown and types."""
-
-    def __init__(self, cli, *words):
-        self.master, slave = pty.openpty()
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "fsm_agent", *words],
-            cwd=cli.path,
-            env=cli.env(TERM="xterm"),
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            start_new_session=True,
-        )
-        os.close(slave)
-        self.seen = ""
-
-    def until(self, text):
-        """Read until *text* has been shown; return what was shown before."""
-        while text not in self.seen:
-            try:
-                more = os.read(self.master, 4096)
-            except OSError:
-                more = b""
-            assert more, f"{text!r} was never shown:\n{self.seen}"
-            self.seen += more.decode()
-        before, _, self.seen = self.seen.partition(text)
-        return before
-
-    def type(self, line):
-        os.write(self.master, line.encode() + b"\n")
-
-    def end(self):
-        """Read the rest and return the exit code."""
-        while True:
-            try:
-                more = os.read(self.master, 4096)
-            except OSError:
-                break
-            if not more:
-                break
-            self.seen += more.decode()
-        os.close(self.master)
-        return self.process.wait(timeout=30)
+from tests.faces.terminal import Person
 
 
 @pytest.fixture
@@ -69,10 +21,7 @@ def person(cli):
 
     yield sit_down
     for one in people:
-        if one.process.poll() is None:
-            one.process.kill()
-            one.process.wait()
-            os.close(one.master)
+        one.away()
 
 
 def test_an_approval_shows_the_exact_call_and_takes_its_digest(cli, person):

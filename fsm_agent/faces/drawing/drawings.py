@@ -1,10 +1,12 @@
-"""The commands that draw: ``fsm show`` and ``plan graph``."""
+"""The commands that draw: ``fsm show``, ``plan graph`` and ``graph`` of a run."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
 
+from fsm_agent.core.errors import ConfigError, NotFoundError
 from fsm_agent.faces.drawing import graph
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.frame.spec import Outcome
@@ -33,6 +35,27 @@ def plan_graph(screen: Screen, *, plan: str, format: str) -> Outcome:  # noqa: A
     file = plan_file(plan)
     text = graph.plan(Plan.load(file), format, unicode=screen.unicode, width=screen.width)
     return Outcome(Drawing(shows=f"plan {file}", format=format, text=text))
+
+
+def run_graph(screen: Screen, *, run: str, format: str, output: str | None) -> Outcome:  # noqa: A002 - the option's name
+    """Draw the plan of a run, with the state of each step."""
+    from fsm_agent.faces.drawing import runs
+    from fsm_agent.faces.frame import places
+
+    with places.reading(screen) as store:
+        state, _ = places.look(store, run)
+    if state.plan is None:
+        raise NotFoundError(f"run {run}: it has no plan yet; look again once it has begun")
+    text = runs.run(state, format, unicode=screen.unicode, width=screen.width)
+    if output is None:
+        return Outcome(Drawing(shows=f"run {run}", format=format, text=text))
+    try:
+        Path(output).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(
+            f"graph to {output}: {error.strerror}; choose a place that can be written"
+        ) from None
+    return Outcome(Drawing(shows=f"run {run}", format=format, text=f"written to {output}\n"))
 
 
 def plain(value: Drawing, screen: Screen) -> Iterator[str]:

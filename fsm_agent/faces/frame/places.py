@@ -8,7 +8,7 @@ from attrs import evolve
 
 from fsm_agent.core.audit.replay import replay
 from fsm_agent.core.engine.state import Run
-from fsm_agent.core.errors import StoreUnusableError
+from fsm_agent.core.errors import NotFoundError, StoreUnusableError
 from fsm_agent.core.events import Head
 from fsm_agent.core.inputs import Person
 from fsm_agent.faces.frame.screen import Desk, Screen
@@ -35,6 +35,10 @@ class OpenDesk(Desk, Protocol):
 
     def driving(self, run: str) -> RunController | None:
         """Return the controller that drives *run* here, if it is driven here."""
+        ...
+
+    def goes_on(self) -> bool:
+        """Whether what is driven here goes on by itself, behind the prompt."""
         ...
 
 
@@ -125,14 +129,24 @@ def keep_head(screen: Screen, store: Store, run: str) -> None:
         screen.complain(heads.fault)
 
 
-def look(store: Store, run: str) -> tuple[Run, Head]:
+def look(store: Store, run: str, *, at: int | None = None) -> tuple[Run, Head]:
     """Return a run as its log tells it, and where the log ends.
 
+    Args:
+        store: Has the log.
+        run: The run.
+        at: The last event that is looked at; None for all.
+
     Raises:
-        NotFoundError: No such run.
+        NotFoundError: No such run, or no such event.
         CorruptError: The log is not what was written.
     """
     head = store.head(run)
+    if at is not None:
+        record = next(iter(store.read(run, since=at - 1, until=at)), None)
+        if record is None:
+            raise NotFoundError(f"event {at}: the log of {run} ends at {head.seq}")
+        head = Head(record.seq, record.hash)
     return replay(run, store.read(run, until=head.seq), store.blob), head
 
 
@@ -140,6 +154,13 @@ def is_driven(store: Store, run: str) -> bool:
     """Whether a living owner holds *run*, as far as can be told."""
     info = store.info(run)
     return info.owner is not None and info.lease_until_us > SystemPorts().now_us() and not is_dead(info.owner)
+
+
+def goes_on(screen: Screen, store: Store, run: str) -> bool:
+    """Whether *run* goes on by itself after a word: somebody drives it, and it does not wait at a prompt here."""
+    if isinstance(screen.desk, OpenDesk) and screen.desk.driving(run) is not None:
+        return screen.desk.goes_on()
+    return is_driven(store, run)
 
 
 def person(by: str | None, note: str = "") -> Person:

@@ -27,10 +27,10 @@ POLL_S: Final = 0.1
 """How often ``events --follow`` looks for news, in seconds."""
 
 
-def status(screen: Screen, *, run: str) -> Outcome:
-    """Return how a run stands."""
+def status(screen: Screen, *, run: str, at: int | None) -> Outcome:
+    """Return how a run stands, or stood after an event."""
     with places.reading(screen) as store:
-        return Outcome(status_of(*places.look(store, run)))
+        return Outcome(status_of(*places.look(store, run, at=at)))
 
 
 async def events(screen: Screen, *, run: str, since: int, follow: bool) -> AsyncIterator[Line]:

@@ -76,13 +76,15 @@ async def load(
     params: Mapping[str, int | float],
     inputs: Mapping[str, Any],
     run_id: str | None,
+    review: bool,
+    repairs: str | None,
     planner: str | None,
     workers: int,
 ) -> Outcome:
     """Begin a run and sit down at it."""
-    job = read_job(plan, tools=tools, rules=rules, params=params, inputs=inputs)
+    job = read_job(plan, tools=tools, rules=rules, repairs=repairs, params=params, inputs=inputs)
     desk = _desk(screen)
-    await desk.start(job, run_id=run_id, workers=workers, planner=planner_of(planner, plan))
+    await desk.start(job, run_id=run_id, workers=workers, review=review, planner=planner_of(planner, plan))
     return Outcome(seated(screen))
 
 
@@ -185,15 +187,16 @@ async def _behind(screen: Screen) -> Outcome:
 
 
 async def _until_it_rests(screen: Screen, desk: Desk) -> None:
-    from fsm_agent.faces.frame.failure import fail
+    from fsm_agent.faces.frame.failure import failure_of
     from fsm_agent.faces.repl.showing import driven
 
     try:
         await desk.drive()
         desk.background = None
-        screen.write(driven(_driven(desk), screen))
+        desk.before_showing()
+        desk.write(list(driven(_driven(desk), screen)))
     except FsmAgentError as error:
-        fail(screen, error)
+        desk.write(failure_of(error).lines)
     finally:
         desk.background = None
 
@@ -228,13 +231,7 @@ async def approve(screen: Screen, *, task: str, digest: str | None, note: str, b
     await places.say(screen, desk.opened(), run.id, Approve(task=task, digest=digest or "", who=who))
     words = f"{task}: {who.by} approved {(digest or '')[:8]}"
     store = desk.opened()
-    return Outcome(
-        Said(
-            words=words,
-            status=desk.status(),
-            driven=desk.controller is not None or places.is_driven(store, run.id),
-        )
-    )
+    return Outcome(Said(words=words, status=desk.status(), driven=places.goes_on(screen, store, run.id)))
 
 
 async def _typed(screen: Screen, desk: Desk, question: Question, run: Run) -> str:

@@ -50,6 +50,7 @@ class Desk:
         drove: Whether any command drove a run.
         background: A drive that goes on behind the prompt.
         listeners: Told of what happens to the run, once it is durable.
+        write: Shows lines, above the prompt if it is there.
         before_showing: Called before a result is shown, so that what led there is told first.
     """
 
@@ -66,6 +67,7 @@ class Desk:
         self.background: asyncio.Task[None] | None = None
         self.listeners: list[Callable[[Sequence[Event]], None]] = []
         self.before_showing: Callable[[], None] = lambda: None
+        self.write: Callable[[Sequence[str]], None] = screen.write
         self._store: Store | None = None
         self._seen: Run | None = None
         self._tools: tuple[Toolbox | None, str | None, int] = (None, None, 4)
@@ -88,6 +90,10 @@ class Desk:
     def driving(self, run: str) -> RunController | None:
         """Return what drives *run* here."""
         return self.controller if run == self.run_id else None
+
+    def goes_on(self) -> bool:
+        """Whether the run goes on behind the prompt."""
+        return self.background is not None
 
     def command(self, line: str) -> str:
         """Return a command line as the prompt takes it: without the program, without the run that it is at."""
@@ -141,7 +147,13 @@ class Desk:
     # ── taking a seat at a run ────────────────────────────────────────────────────────────────────────────────
 
     async def start(
-        self, job: Job, *, run_id: str | None, workers: int, planner: tuple[Planner | None, str | None]
+        self,
+        job: Job,
+        *,
+        run_id: str | None,
+        workers: int,
+        review: bool,
+        planner: tuple[Planner | None, str | None],
     ) -> None:
         """Begin a run; nothing starts yet."""
         await self.leave()
@@ -156,6 +168,8 @@ class Desk:
             tools_locator=job.locator,
             planner=planner[0],
             planner_locator=planner[1],
+            repairs=job.repairs,
+            review=review,
             listeners=(self._tell,),
         )
         self._tools, self._planner, self._inputs = (job.tools, job.locator, workers), planner[0], job.inputs

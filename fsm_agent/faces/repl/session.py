@@ -43,21 +43,32 @@ async def repl(
     params: Mapping[str, int | float],
     inputs: Mapping[str, Any],
     run_id: str | None,
+    review: bool,
+    repairs: str | None,
     planner: str | None,
     workers: int,
 ) -> Outcome:
     """Sit down at a plan or a run, and carry out what is typed."""
     if commands is not None and file is not None:
         raise UsageError("repl: -c and -f were both given; one script is enough")
+    job = {
+        "tools": tools,
+        "rules": rules,
+        "params": params,
+        "inputs": inputs,
+        "run_id": run_id,
+        "review": review,
+        "repairs": repairs,
+        "planner": planner,
+        "workers": workers,
+    }
     script = _script(commands, file)
-    terminal = script is None and screen.asks
     desk = Desk(screen)
-    first = _first(screen, where, tools, rules, params, inputs, run_id, planner, workers)
+    first = _first(screen, where, job)
     try:
-        if terminal:
+        if script is None and screen.asks:
             return Outcome(Session(done=()), await _sit(desk, first))
-        lines = script if script is not None else _typed(sys.stdin)
-        return await _script_mode(desk, first, lines)
+        return await _script_mode(desk, first, script if script is not None else _typed(sys.stdin))
     finally:
         await desk.close()
 
@@ -93,32 +104,13 @@ def _typed(stream: Iterable[str]) -> Iterator[str]:
         yield from commands(line)
 
 
-def _first(
-    screen: Screen,
-    where: str | None,
-    tools: str | None,
-    rules: str | None,
-    params: Mapping[str, int | float],
-    inputs: Mapping[str, Any],
-    run_id: str | None,
-    planner: str | None,
-    workers: int,
-) -> tuple[str, dict[str, Any]] | None:
+def _first(screen: Screen, where: str | None, job: Mapping[str, Any]) -> tuple[str, dict[str, Any]] | None:
     """Return the command that *where* stands for: ``load`` of a plan, or ``attach`` to a run; None for neither."""
     if where is None:
         return None
     if not Path(where).exists() and _is_run(screen, where):
-        return "attach", {"name": where, "tools": tools, "inputs": inputs}
-    return "load", {
-        "plan": where,
-        "tools": tools,
-        "rules": rules,
-        "params": params,
-        "inputs": inputs,
-        "run_id": run_id,
-        "planner": planner,
-        "workers": workers,
-    }
+        return "attach", {"name": where, "tools": job["tools"], "inputs": job["inputs"]}
+    return "load", {"plan": where, **job}
 
 
 def _is_run(screen: Screen, name: str) -> bool:

@@ -75,10 +75,11 @@ def seated(value: Seated, screen: Screen) -> Iterator[str]:
         yield from wrapped("  ", f"{step} {tool} changes the world; {how}", screen.width)
     yield from wrapped(
         f"run {safe(status.run)}: ",
-        f"{status.state}, rules {value.rules.name} ({len(value.rules.rows)} rows), store {screen.store}"
-        + (", driven by another process" if value.driven == "elsewhere" else ""),
+        f"{status.state}, rules {value.rules.name} ({len(value.rules.rows)} rows), store {screen.store}",
         screen.width,
     )
+    if value.driven == "elsewhere":
+        yield "  driven by another process; its events are shown, and your words go to its inbox"
 
 
 def seated_data(value: Seated, screen: Screen) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def breaks(value: Breaks, screen: Screen) -> Iterator[str]:
     if not value.texts:
         yield "no break points; set one with break CONDITION"
     for index, text in enumerate(value.texts, 1):
-        yield short(f"{index:>3}  {text}", screen.width)
+        yield f"{index:>3}  {short(text, screen.width - 5)}"
 
 
 def breaks_data(value: Breaks, screen: Screen) -> dict[str, Any]:
@@ -265,7 +266,7 @@ def help(value: Help, screen: Screen) -> Iterator[str]:  # noqa: A001 - named as
         rows = [(row, now) for row, now in value.rows if row.section == section]
         for command, now in sorted(rows, key=lambda pair: not pair[1]):
             mark = " " if now else "-"
-            yield short(f" {mark} {command.name:<14} {command.help}", screen.width)
+            yield f" {mark} {command.name:<14} {short(command.help, screen.width - 18)}"
     yield "- has nothing to do now. RUN is left out here; help COMMAND says more."
 
 

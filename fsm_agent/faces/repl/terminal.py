@@ -59,6 +59,7 @@ class Terminal:
         desk.listeners.append(printer.listen)
         desk.before_showing = printer.flush
         desk.ask = self._ask
+        desk.write = self._write
         depth = None if screen.colour else ColorDepth.DEPTH_1_BIT
         self._session: PromptSession[str] = PromptSession(
             completer=_Completer(desk),

@@ -48,7 +48,7 @@ async def replan(screen: Screen, *, run: str, plan: str, note: str, by: str | No
         said = Said(
             words=f"{who.by} gave another plan; plan {adopted['plan_version']} is in force",
             status=status_of(state, head),
-            driven=places.is_driven(store, run),
+            driven=places.goes_on(screen, store, run),
         )
     return Outcome(
         Replanned(

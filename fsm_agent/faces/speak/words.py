@@ -28,7 +28,9 @@ async def _say(screen: Screen, run: str, word: Word, words: str) -> Outcome:
     with places.writing(screen) as store:
         await places.say(screen, store, run, word)
         state, head = places.look(store, run)
-        return Outcome(Said(words=words, status=status_of(state, head), driven=places.is_driven(store, run)))
+        return Outcome(
+            Said(words=words, status=status_of(state, head), driven=places.goes_on(screen, store, run))
+        )
 
 
 async def approve(screen: Screen, *, run: str, task: str, digest: str, note: str, by: str | None) -> Outcome:

@@ -30,11 +30,17 @@ REPAIRS = opt(
     "NAME|FILE",
     kind="file",
 )
+REVIEW = opt(
+    "--review", "start nothing before a person has approved the plan", "", kind="flag", default=False
+)
+RUN_ID = opt("--run-id", "id of the new run; left out, one is made", "ID")
 PLANNER = opt(
     "--planner",
     "who plans anew when the plan fails: model, none, or FILE.py:ATTRIBUTE",
     "model|none|MOD:ATTR",
 )
+JOB = (TOOLS, RULES, PARAM, INPUT, RUN_ID, REVIEW, REPAIRS, PLANNER, WORKERS)
+"""Everything that a run of a plan can be begun with."""
 MODEL = (
     "--planner model asks an OpenAI-compatible endpoint: $FSM_AGENT_LLM_BASE_URL is its address, "
     "$FSM_AGENT_LLM_MODEL the model's name there, $FSM_AGENT_LLM_API_KEY its key, if it wants one; "
