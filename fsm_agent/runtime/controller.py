@@ -27,11 +27,11 @@ from fsm_agent.core.rules.table import Table
 from fsm_agent.runtime import configs
 from fsm_agent.runtime.driving.calls import Calls
 from fsm_agent.runtime.driving.driver import Driver
-from fsm_agent.runtime.driving.engine import LEASE_US, Engine, Listener, Ports
+from fsm_agent.runtime.driving.engine import LEASE_US, Engine, Listener
 from fsm_agent.runtime.driving.owner import owner_name
 from fsm_agent.runtime.driving.status import Status, status_of
 from fsm_agent.runtime.planning.planner import Planner
-from fsm_agent.runtime.ports import SystemPorts
+from fsm_agent.runtime.ports import Ports, SystemPorts
 from fsm_agent.runtime.proof.heads import Heads
 from fsm_agent.runtime.proof.signing import signer_for
 from fsm_agent.runtime.secrets.hiding import secrets_of
@@ -113,6 +113,7 @@ class RunController(Speaking):
             PlanError: The plan cannot be run with these tools; all its faults.
             ValueRefusedError: The log could not hold an input exactly.
             ConflictError: *run_id* is taken.
+            ToolboxError: The toolbox's lifespan failed; no run was begun.
         """
         if workers < 1:
             raise UsageError(f"workers: {workers} was given; at least 1 is needed")
@@ -143,7 +144,9 @@ class RunController(Speaking):
         )
         opened, own, heads = _opened(store, sign_key)
         self = cls(opened, run, own_store=own, heads=heads)
+        self._vault = vault
         try:
+            calls = await self._enter(tools, clock)  # what cannot work at all leaves no run behind
             engine, commands = Engine.create(
                 opened,
                 given,
@@ -154,8 +157,7 @@ class RunController(Speaking):
                 listeners=listeners,
                 heads=heads,
             )
-            self._vault = vault
-            await self._begin(engine, commands, tools, clock, workers, planner)
+            self._begin(engine, commands, calls, workers, planner)
         except BaseException:
             await self.close()
             raise
@@ -194,6 +196,7 @@ class RunController(Speaking):
             NotFoundError: No such run.
             OwnedError: Another living owner holds it.
             CorruptError: Its log is not what was written, or ends before the head kept outside.
+            ToolboxError: The toolbox's lifespan failed; the run is as it was, and nobody holds it.
         """
         opened, own, heads = _opened(store, sign_key, create=False)
         self = cls(opened, run_id, own_store=own, heads=heads)
@@ -215,7 +218,8 @@ class RunController(Speaking):
             )
             self._engine = engine
             self._give_again(inputs or {})
-            await self._begin(engine, commands, tools, clock, workers, planner)
+            calls = await self._enter(tools, engine.ports)
+            self._begin(engine, commands, calls, workers, planner)
         except BaseException:
             await self.close()
             raise
@@ -240,27 +244,24 @@ class RunController(Speaking):
         for name, value in inputs.items():
             self._vault.give(f"inputs.{name}", value)
 
-    async def _begin(
-        self,
-        engine: Engine,
-        commands: list[Command],
-        tools: Toolbox,
-        ports: Ports,
-        workers: int,
-        planner: Planner | None,
-    ) -> None:
-        self._engine = engine
-        self._driver = driver = Driver(engine, ports, workers=workers, planner=planner)
+    async def _enter(self, tools: Toolbox, ports: Ports) -> Calls:
+        """Enter the toolbox's lifespan, and return what carries calls out; they report to the driver."""
         calls = Calls(
             tools,
             configs.load_classifier(),
-            run_id=engine.run.id,
+            run_id=self._id,
             vault=self._vault,
-            report=driver.report,
+            report=lambda given: self._driving().report(given),
             clock_us=ports.now_us,
         )
-        await self._stack.enter_async_context(calls)
-        driver.begin(calls, commands)
+        return await self._stack.enter_async_context(calls)
+
+    def _begin(
+        self, engine: Engine, commands: list[Command], calls: Calls, workers: int, planner: Planner | None
+    ) -> None:
+        self._engine = engine
+        self._driver = Driver(engine, workers=workers, planner=planner)
+        self._driver.begin(calls, commands)
 
     async def __aenter__(self) -> Self:
         return self

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from fsm_agent.core import canon
-from fsm_agent.core.errors import CorruptError, StoreError
+from fsm_agent.core.errors import CorruptError, StoreError, StoreUnusableError
 from fsm_agent.core.events import Head
 from fsm_agent.stores import checks, files
 
@@ -54,6 +54,7 @@ def read_anchor(path: str | os.PathLike[str], run: str) -> Head | None:
 
     Raises:
         CorruptError: The file holds no anchors.
+        StoreUnusableError: It cannot be read.
     """
     return _read(_place(path, run)).get(run)
 
@@ -84,6 +85,11 @@ def _read(place: Path) -> dict[str, Head]:
         data = place.read_bytes()
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise StoreUnusableError(
+            f"anchors {place}: they cannot be read ({error.strerror}), so nobody can say whether a log has lost its "
+            "end; repair the place, or choose another one"
+        ) from error
     anchors: dict[str, Head] = {}
     for number, line in enumerate(data.splitlines(), 1):
         try:

@@ -171,6 +171,10 @@ class Store(Protocol):
         """
         ...
 
+    def write(self) -> None:
+        """Hand everything appended so far to the system: it outlives this process, though perhaps no power cut."""
+        ...
+
     def flush(self) -> None:
         """Make everything appended so far durable."""
         ...

@@ -28,6 +28,15 @@ def file_name(run: str) -> str:
     return f"{plain}~{hashlib.sha256(run.encode()).hexdigest()[:32]}"
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return which file is at *path*, whatever is in it; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def sync_directory(path: Path) -> None:
     """Make the entries of a directory durable."""
     directory = os.open(path, os.O_RDONLY)

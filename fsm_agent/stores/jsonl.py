@@ -150,6 +150,10 @@ class JsonlStore:
                 self._unsaved[lease.run] = changed
             return head
 
+    def write(self) -> None:
+        """Do nothing: every append is in the system's hands at once."""
+        self._check()
+
     def flush(self) -> None:
         """Make everything appended so far durable; as in the contract."""
         if self._read_only:
@@ -298,6 +302,8 @@ class JsonlStore:
                 fcntl.flock(self._lock_file, fcntl.LOCK_EX if writing else fcntl.LOCK_SH)
             self._depth += 1
             try:
+                if self._depth == 1:
+                    self._stay()
                 yield
             except OSError as error:
                 self._die(
@@ -309,6 +315,14 @@ class JsonlStore:
                 self._depth -= 1
                 if self._depth == 0 and self._lock_file >= 0 and not self._dead:
                     fcntl.flock(self._lock_file, fcntl.LOCK_UN)
+
+    def _stay(self) -> None:
+        """Refuse to go on under a lock that is no longer the one in the directory: others may hold that one."""
+        if self._lock_file < 0:
+            return
+        held = os.fstat(self._lock_file)
+        if (held.st_dev, held.st_ino) != files.identity(self._path / "lock"):
+            raise OSError("its directory or its lock was deleted, moved or replaced while it was open")
 
     def _sync(self) -> None:
         for log in self._logs.values():

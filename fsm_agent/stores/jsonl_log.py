@@ -28,6 +28,7 @@ class LogFile:
         self.head = genesis(run)
         self.records: list[Record] = []
         self.blobs: dict[str, bytes] = {}
+        self._found: tuple[int, int] | None = None
         self._size = 0
         self._lines = 0
         self._descriptor = -1
@@ -37,17 +38,19 @@ class LogFile:
         """Take in what has been added to the file, and return the torn tail behind it.
 
         Raises:
-            CorruptError: The file is gone, is shorter than it was, or was changed in the middle.
+            CorruptError: The file is gone, was replaced, is shorter than it was, or was changed in the middle.
         """
         try:
-            size = self.path.stat().st_size
+            at = self.path.stat()
         except FileNotFoundError:
-            size = -1
-        if size == self._size:
+            raise self._corrupt("it is gone", self.head.seq) from None
+        if self._found not in (None, (at.st_dev, at.st_ino)):
+            raise self._corrupt("another file is in its place", self.head.seq)
+        self._found = at.st_dev, at.st_ino
+        if at.st_size == self._size:
             return b""
-        if size < self._size:
-            found = "is gone" if size < 0 else f"has {size} bytes and had {self._size}"
-            raise self._corrupt(f"it {found}", self.head.seq)
+        if at.st_size < self._size:
+            raise self._corrupt(f"it has {at.st_size} bytes and had {self._size}", self.head.seq)
         data = files.read_from(self.path, self._size)
         scan = lines.scan(data, self.head, line=self._lines + 1)
         self.records += scan.records

@@ -207,6 +207,10 @@ class MemoryStore:
             self._changes += 1
             return head
 
+    def write(self) -> None:
+        """Do nothing: nothing here outlives the process."""
+        self._open()
+
     def flush(self) -> None:
         """Do nothing: there is nothing more durable than memory here."""
         self._open()

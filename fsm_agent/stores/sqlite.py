@@ -176,6 +176,11 @@ class SqliteStore:
                 raise self._lost.pop(run)
             return head
 
+    def write(self) -> None:
+        """Write the buffer; as in the contract."""
+        with self._reading(*self._waiting):
+            pass
+
     def flush(self) -> None:
         """Write the buffer and make it durable; as in the contract.
 

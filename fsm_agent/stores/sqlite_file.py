@@ -6,6 +6,7 @@ but through SQLite: closing any other descriptor of it would drop this process's
 
 import os
 import stat
+import time
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -183,13 +184,26 @@ def _prepare(path: Path, db: apsw.Connection, *, read_only: bool) -> None:
         "secure_delete", 1
     )  # what is removed, or moved by a split page, leaves no copy; costs nothing measurable
     db.pragma("journal_size_limit", WAL_BYTES)
-    if db.pragma("journal_mode") != "wal" and db.pragma("journal_mode", "wal") != "wal":
+    if not _to_wal(db):
         raise _unusable(
             path, "its file system has no shared memory for the write-ahead log", "use a local disk"
         )
     db.execute(
         "BEGIN IMMEDIATE; ROLLBACK"
     )  # fails now, not at the first append, if the directory is read-only
+
+
+def _to_wal(db: apsw.Connection) -> bool:
+    """Switch to a write-ahead log, and say whether that went. SQLite does not wait by itself for others who do."""
+    patience = time.monotonic() + BUSY_MS / 1000
+    while db.pragma("journal_mode") != "wal":
+        try:
+            return bool(db.pragma("journal_mode", "wal") == "wal")
+        except apsw.BusyError:
+            if time.monotonic() > patience:
+                raise
+            db.execute("BEGIN IMMEDIATE; ROLLBACK")  # this waits for whoever is at it
+    return True
 
 
 def _make(path: Path, db: apsw.Connection) -> None:

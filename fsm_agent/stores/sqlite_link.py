@@ -1,6 +1,7 @@
 """One connection to a store's SQLite file: its lock, its transactions, and the end of its life.
 
-After an I/O error nothing is tried again: the connection is closed and every later call is refused.
+After an I/O error nothing is tried again: the connection is closed and every later call is refused. So it is when
+the file was deleted, moved or replaced by another: SQLite would go on in a file that nobody finds any more.
 """
 
 import contextlib
@@ -13,6 +14,7 @@ import apsw
 
 from fsm_agent.core.errors import CorruptError, StoreDeadError
 from fsm_agent.stores import checks
+from fsm_agent.stores.files import identity
 from fsm_agent.stores.sqlite_file import connect, side_files, translate
 
 _NORMAL: Final = 1
@@ -34,9 +36,12 @@ class Link:
         self.dead = ""
         self.read_only = read_only
         self._path = path
+        self._wal = Path(f"{path}-wal")
         self._vfs = vfs
         self._opened = 0
         self._level = 0
+        self._found: tuple[int, int] | None
+        self._found_wal: tuple[int, int] | None
         self.db: apsw.Connection
         self._connect(create=create)
 
@@ -82,6 +87,7 @@ class Link:
             barrier: Return only when this and everything before is durable.
         """
         with self.statement(writing=True):
+            self._stay()
             level = _FULL if barrier else _NORMAL
             if level != self._level:  # SQLite refuses to change it inside a transaction
                 self.db.pragma("synchronous", level)
@@ -94,11 +100,28 @@ class Link:
                 with contextlib.suppress(apsw.Error):
                     self.db.execute("ROLLBACK")  # SQLite may have done it itself
                 raise
+            if barrier:
+                self._stay()
 
     def checkpoint(self) -> None:
         """Move the write-ahead log into the file and empty it, unless somebody reads it now."""
         with self.statement(writing=True), contextlib.suppress(apsw.BusyError, apsw.LockedError):
             self.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def _stay(self) -> None:
+        """Refuse to go on in a file that is no longer the one at the path, or whose write-ahead log is not."""
+        self._found_wal = self._found_wal or identity(self._wal)
+        if self._found == identity(self._path) is not None and self._found_wal == identity(self._wal):
+            return
+        if self._found != identity(
+            self._path
+        ):  # another store may be there by now: its log is not ours to delete
+            self.db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        self.close(
+            f"store {self._path}: its file, or its write-ahead log, was deleted, moved or replaced while it was open, "
+            "so what was written lately may be nowhere; put the files back, or restore a backup, and audit it"
+        )
+        raise StoreDeadError(self.dead)
 
     def row(self, sql: str, *values: Any) -> Any:
         """Return the first row of a query, or None."""
@@ -120,3 +143,4 @@ class Link:
         self._opened += 1
         self._level = 0
         self.db = connect(self._path, read_only=self.read_only, create=create, vfs=self._vfs)
+        self._found, self._found_wal = identity(self._path), None

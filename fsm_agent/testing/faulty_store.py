@@ -124,6 +124,10 @@ class FaultyStore:
             barrier=barrier,
         )
 
+    def write(self) -> None:
+        """Do nothing but count: whoever ends the process says how much the system had by then."""
+        self._call(lambda: None)
+
     def flush(self) -> None:
         """Make everything appended so far durable; as in the contract."""
         self._change(lambda store: store.flush(), barrier=True)

@@ -362,7 +362,7 @@ def test_an_io_error_ends_the_store_and_it_can_be_opened_again(whole, tmp_path):
     (place / "r.jsonl").rename(place / "moved")
     (place / "r.jsonl").symlink_to("/dev/full")
     log = store._log("r")
-    log._size = 0  # what a device says of itself
+    log._size, log._found = 0, None  # what a device says of itself
     head = store.head("r")
     with pytest.raises(StoreDeadError, match="No space left"):
         store.append(lease, head, batch(head), blobs={}, barrier=True, state="running", now_us=1)

@@ -154,7 +154,8 @@ def test_a_word_reaches_the_process_that_drives_the_run(cli):
         assert "nobody drives it" not in shown.out
         (cli.path / "go").touch()
         process.communicate(timeout=30)
-    assert last(cli, "note_added")["actor"] == {"kind": "human", "id": "ann"}
+    actor = last(cli, "note_added")["actor"]
+    assert (actor["kind"], actor["id"]) == ("human", "ann")
     assert [
         e["data"]["epoch"] for e in cli("events", "r1", "--jsonl").lines if e["type"] == "owner_changed"
     ] == []

@@ -87,8 +87,8 @@ def test_a_run_is_taken_over_by_one_owner_and_the_one_before_writes_nothing_more
     store = MemoryStore()
     first = made(store)
     with pytest.raises(OwnedError):
-        Engine.open(store, "r", "two", first._ports)
-    second, _ = Engine.open(store, "r", "two", first._ports, tools=CREATE.tools, force=True)
+        Engine.open(store, "r", "two", first.ports)
+    second, _ = Engine.open(store, "r", "two", first.ports, tools=CREATE.tools, force=True)
     with pytest.raises(FencedError):
         first.feed(returned())
     with pytest.raises(StoreDeadError, match="open the run again"):
@@ -159,10 +159,11 @@ def test_after_an_error_of_the_store_the_engine_is_dead_and_the_run_goes_on_else
     with pytest.raises(StoreDeadError):
         engine.feed(Tick())
     survivor = store.survivor(kept=store.soft_changes())
-    second, _ = Engine.open(survivor, "r", "two", Ports(), tools=CREATE.tools, force=True)
+    ports = Ports()
+    second, _ = Engine.open(survivor, "r", "two", ports, tools=CREATE.tools, force=True)
     if not second.final:
         while second.run.tasks["a"].state != "running":
-            second._ports.clock.move_to(second.next_due())
+            ports.clock.move_to(second.next_due())
             second.feed(Tick())
         second.feed(Returned(task="a", attempt=2, outcome=Outcome(kind="value", value=1)))
     assert second.final
@@ -176,7 +177,7 @@ def test_a_value_that_cannot_be_stored_kills_the_engine_instead_of_leaving_it_ah
         engine.feed(Returned(task="a", attempt=1, outcome=odd))
     with pytest.raises(StoreDeadError):
         engine.feed(returned())
-    second, _ = Engine.open(engine.store, "r", "two", engine._ports, tools=CREATE.tools, force=True)
+    second, _ = Engine.open(engine.store, "r", "two", engine.ports, tools=CREATE.tools, force=True)
     assert second.run.tasks["a"].state == "pending"
 
 
@@ -290,9 +291,9 @@ def test_what_must_be_durable_before_anything_is_done_about_it(happened, barrier
 def test_a_lease_is_renewed_while_it_is_held_and_given_up_at_the_end():
     store = MemoryStore()
     engine = made(store, ttl_us=1000)
-    engine._ports.clock.advance(0.0005)
+    engine.ports.clock.advance(0.0005)
     engine.renew()
-    assert store.info("r").lease_until_us == engine._ports.now_us() + 1000
+    assert store.info("r").lease_until_us == engine.ports.now_us() + 1000
     engine.close()
     assert store.info("r").owner is None
 

@@ -39,9 +39,8 @@ from fsm_agent.runtime.deciding.declared import (
     tool_named,
 )
 from fsm_agent.runtime.deciding.log import DecisionLog
-from fsm_agent.runtime.driving.engine import Ports
 from fsm_agent.runtime.driving.owner import owner_name
-from fsm_agent.runtime.ports import SystemPorts
+from fsm_agent.runtime.ports import Ports, SystemPorts
 from fsm_agent.runtime.secrets.vault import Vault
 from fsm_agent.runtime.tools.endings import Judge, read_error
 from fsm_agent.stores.base import Store

@@ -4,11 +4,8 @@ Whoever posts a letter may own the run just long enough to take it: nothing star
 next owner goes on from there.
 """
 
-from typing import Any
-
-from fsm_agent.core.errors import FsmAgentError, StoreError
 from fsm_agent.runtime.driving.engine import Engine
-from fsm_agent.runtime.driving.letters import from_letter
+from fsm_agent.runtime.driving.inbox import Inbox
 from fsm_agent.runtime.driving.owner import owner_name
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.runtime.proof.heads import NOWHERE, Heads
@@ -29,15 +26,6 @@ def deliver(store: Store, run: str, *, force: bool = False, heads: Heads = NOWHE
     """
     engine, _ = Engine.open(store, run, owner_name(), SystemPorts(), slots=0, force=force, heads=heads)
     try:
-        for letter in store.letters(run):
-            answer: dict[str, Any]
-            try:
-                engine.feed(from_letter(letter.body))
-                answer = {"ok": True}
-            except StoreError:
-                raise
-            except FsmAgentError as error:
-                answer = {"ok": False, "code": error.code, "message": str(error)}
-            store.answer(engine.lease, letter.id, answer)
+        Inbox(store, engine.lease).empty(lambda word, letter: engine.feed(word, letter=letter))
     finally:
         engine.close()

@@ -7,7 +7,7 @@ returns is carried out. Everything happens on one event loop; nothing here decid
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 
@@ -24,8 +24,8 @@ from fsm_agent.core.inputs import (
     Tick,
 )
 from fsm_agent.core.machine import RunState
-from fsm_agent.runtime.driving.engine import Engine, Ports
-from fsm_agent.runtime.driving.letters import from_letter
+from fsm_agent.runtime.driving.engine import Engine
+from fsm_agent.runtime.driving.inbox import Inbox
 from fsm_agent.runtime.planning.planner import Planner, ask
 
 FLUSH_S = 0.2
@@ -57,12 +57,11 @@ class CallRunner(Protocol):
 class Driver:
     """Drives an engine on the running event loop."""
 
-    def __init__(self, engine: Engine, ports: Ports, *, workers: int, planner: Planner | None = None) -> None:
+    def __init__(self, engine: Engine, *, workers: int, planner: Planner | None = None) -> None:
         """Hold *engine*; nothing starts before :meth:`run_slots` gives it slots."""
         self.engine = engine
         self.workers = workers
         self.failure: BaseException | None = None
-        self._ports = ports
         self._planner = planner
         self._calls: CallRunner | None = None
         self._queue: deque[Input] = deque()
@@ -73,6 +72,7 @@ class Driver:
         self._flusher: asyncio.TimerHandle | None = None
         self._waiters: list[asyncio.Future[None]] = []
         self._background: list[asyncio.Task[None]] = []
+        self._inbox = Inbox(engine.store, engine.lease)
 
     def begin(self, calls: CallRunner, commands: list[Command]) -> None:
         """Start working: carry out the first *commands*, watch the inbox, keep the lease."""
@@ -108,8 +108,12 @@ class Driver:
             self._pumping = True
             self._loop.call_soon(self._pump)
 
-    def say(self, word: Input) -> None:
-        """Feed a person's word at once.
+    def say(self, word: Input, letter: str | None = None) -> None:
+        """Feed a person's word at once; when this returns it is durable.
+
+        Args:
+            word: The word.
+            letter: Name of the letter that it came in.
 
         Raises:
             RefusedError: It does not fit; it is logged, and nothing else changed.
@@ -119,7 +123,7 @@ class Driver:
         self._check()
         self._not_while_running(word)
         try:
-            self._carry_out(self.engine.feed(word))
+            self._carry_out(self.engine.feed(word, letter=letter))
         except StoreError as error:
             self._fail(error)
             raise
@@ -197,7 +201,7 @@ class Driver:
                 self._timer = None
             self._timer_at = due
             if due is not None:
-                wait = max(0.0, (due - self._ports.now_us()) / 1_000_000)
+                wait = max(0.0, (due - self.engine.ports.now_us()) / 1_000_000)
                 self._timer = self._loop.call_later(wait, self._tick)
         if self.resting:
             self._flush(self.engine.rest)
@@ -259,14 +263,13 @@ class Driver:
 
     async def _watch_inbox(self) -> None:
         """Take letters as they come. Whatever ends this ends the run here, so that nobody waits for ever."""
-        store, run = self.engine.store, self.engine.run.id
+        store = self.engine.store
         seen: int | None = None
         while self.failure is None:
             try:
                 now = store.changes()
                 if now != seen:
-                    for letter in store.letters(run):
-                        self._open_letter(letter.id, letter.body)
+                    self._inbox.empty(self.say)
                     seen = now
             except Exception as error:  # noqa: BLE001 - whoever waits for the run gets it
                 self._unless_busy(error)
@@ -276,17 +279,6 @@ class Driver:
         """Fail, unless another process only kept the store locked for too long: that is tried again."""
         if type(error) is not StoreError:
             self._fail(error)
-
-    def _open_letter(self, number: int, body: dict[str, Any]) -> None:
-        answer: dict[str, Any]
-        try:
-            self.say(from_letter(body))
-            answer = {"ok": True}
-        except StoreError:
-            raise
-        except FsmAgentError as error:
-            answer = {"ok": False, "code": error.code, "message": str(error)}
-        self.engine.store.answer(self.engine.lease, number, answer)
 
     async def _keep_lease(self) -> None:
         while self.failure is None:

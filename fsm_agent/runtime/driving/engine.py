@@ -7,7 +7,6 @@ this same class.
 
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Protocol
 
 from fsm_agent.core.audit import replay
 from fsm_agent.core.classification.gently import clean
@@ -26,6 +25,7 @@ from fsm_agent.core.events import Event, Head, genesis, seal
 from fsm_agent.core.inputs import Command, Create, Env, Input, Probed, Progressed, Returned, TakeOver, Tick
 from fsm_agent.core.machine import FINAL_RUN_STATES
 from fsm_agent.core.tools import ToolSpec
+from fsm_agent.runtime.ports import Ahead, Ports
 from fsm_agent.runtime.proof.heads import NOWHERE, Heads
 from fsm_agent.stores.base import Lease, Store
 from fsm_agent.stores.checks import check_run
@@ -40,32 +40,40 @@ Listener = Callable[[Sequence[Event]], None]
 """Told of every batch of events once it is durable."""
 
 
-class Ports(Protocol):
-    """Time and chance."""
-
-    def now_us(self) -> int:
-        """Return the UTC epoch in microseconds."""
-        ...
-
-    def jitter(self) -> float:
-        """Return a number in [0, 1)."""
-        ...
-
-
 def needs_barrier(event: Event) -> bool:
-    """Whether *event* must be durable before anything is done about it.
+    """Whether *event* must be durable before anything is done about it, or anybody is told that it is.
 
-    The beginning and the end of a run, every approval, every wish, and the intent of every call that is no read.
+    The beginning and the end of a run, every word of a person, the intent of every call that is no read, and every
+    question to a planner, which is counted before it costs anything.
     """
-    if event.type == "task_moved":
-        return event.data["trigger"] == "start" and str(event.data["effect"]) != "read"
+    if event.type == "task_moved" and event.data["trigger"] == "start":
+        return str(event.data["effect"]) != "read"
     if event.type == "probe_sent":
         return bool(event.data["repeat"])  # it is the call once more, and what kills its process must count
-    return event.type in ("run_created", "run_closed", "approval_answered", "run_asked", "owner_changed")
+    if event.type == "move_refused":
+        return False
+    if event.actor is not None and event.actor["kind"] == "human":
+        return True
+    return event.type in _AWAITED
+
+
+_AWAITED = frozenset(
+    {"run_created", "run_closed", "owner_changed", "approval_answered", "run_asked", "planner_asked"}
+)
+
+
+def _goes_out(event: Event) -> bool:
+    """Whether a call or a probe follows *event*."""
+    return event.type == "probe_sent" or (event.type == "task_moved" and event.data["trigger"] == "start")
 
 
 _KEPT = frozenset({"approval_answered", "run_closed"})
 """After these the head is kept at once."""
+
+
+def _of_letter(event: Event, letter: str) -> Event:
+    """Return *event*, the first that a person's word caused, with the letter that the word came in."""
+    return event._replace(actor={**(event.actor or {"kind": "human"}), "letter": letter})
 
 
 def _events(store: Store, run: str) -> int | None:
@@ -85,7 +93,10 @@ class Engine:
         lease: The right to append.
         head: Where the log ends.
         slots: How many calls may be out at once; 0 to deliver words only.
+        stop_before: Told what an input would cause; where it says so, nothing more is started, from that very input
+            on, and ``slots`` is 0.
         ttl_us: How long the lease lasts without renewal, in microseconds.
+        ports: Time and chance as this run counts them: never before its last event.
     """
 
     def __init__(
@@ -109,7 +120,9 @@ class Engine:
         self.slots = slots
         self.stop_before: Callable[[Sequence[Event]], bool] | None = None
         self.ttl_us = ttl_us
-        self._ports = ports
+        self._clock = ports  # leases are compared with the clocks of others
+        behind_us = run.at - ports.now_us()
+        self.ports = Ahead(ports, behind_us) if behind_us > 0 else ports
         self._untold: list[Event] = []
         self._listeners = tuple(listeners)
         self._heads = heads
@@ -248,8 +261,12 @@ class Engine:
         """Return when the next :class:`Tick` is due, UTC epoch in microseconds; None for never."""
         return self.run.next_due()
 
-    def feed(self, given: Input) -> list[Command]:
+    def feed(self, given: Input, *, letter: str | None = None) -> list[Command]:
         """Handle one input: decide, append, and return what must be done now.
+
+        Args:
+            given: The input.
+            letter: Name of the letter that a person's word came in; the log names it, so it is taken once.
 
         Raises:
             RefusedError: It does not fit; logged as ``move_refused``, nothing else changed.
@@ -259,7 +276,7 @@ class Engine:
         if self._dead:
             raise StoreDeadError(f"run {self.run.id}: {self._dead}; open the run again")
         run = self.run
-        env = Env(now_us=self._ports.now_us(), jitter=self._ports.jitter(), slots=self.slots)
+        env = Env(now_us=self.ports.now_us(), jitter=self.ports.jitter(), slots=self.slots)
         in_place = isinstance(given, Returned | Tick | Progressed | Probed | TakeOver | Create)
         before = run.seq
         try:
@@ -269,13 +286,15 @@ class Engine:
             events = advance(run, given, env) if in_place else decide(run, given, env)
         except RefusedError as error:
             self._check_clean(before)
-            self._refused(given, error, env)
+            self._refused(given, error, env, letter)
             raise
         except Exception:
             self._check_clean(before)
             raise
         if not events:
             return []
+        if letter is not None:
+            events = (_of_letter(events[0], letter), *events[1:])
         barrier = self._append(events)
         if not in_place:
             for event in events:
@@ -291,7 +310,7 @@ class Engine:
         if self.run.seq != before:
             self._dead = "an input failed half-way, so the state in memory is not what the log says"
 
-    def _refused(self, given: Input, error: RefusedError, env: Env) -> None:
+    def _refused(self, given: Input, error: RefusedError, env: Env, letter: str | None) -> None:
         """Log that an input was refused."""
         if self._dead:
             return
@@ -300,8 +319,8 @@ class Engine:
         who = getattr(given, "who", None)
         actor = {"kind": "human", "id": clean(str(who.by))} if who is not None else None
         task = error.task if error.task in self.run.tasks else None
-        turn.emit("move_refused", data, task, actor)
-        self._append(tuple(turn.events))
+        event = turn.emit("move_refused", data, task, actor)
+        self._append((event if letter is None else _of_letter(event, letter),))
 
     def _note_repairs(self, env: Env) -> None:
         """Log what the store has cut off."""
@@ -324,6 +343,9 @@ class Engine:
 
         Those of a person's word are applied to the state only afterwards. Whatever goes wrong here, the state in
         memory may be ahead of the log or behind it: nothing more is done with it.
+
+        Once a run has been taken over, a read that ends its process must count, too, or it would end one process
+        after the other: its start is written before it is made. That outlives the process and waits for no disk.
         """
         barrier = any(map(needs_barrier, events))
         try:
@@ -337,8 +359,10 @@ class Engine:
                 state=next(
                     (e.data["dest"] for e in reversed(events) if e.type == "run_moved"), self.run.state.value
                 ),
-                now_us=self._ports.now_us(),
+                now_us=self._clock.now_us(),
             )
+            if not barrier and self.lease.epoch > 1 and any(map(_goes_out, events)):
+                self.store.write()
         except BaseException as error:
             self._dead = str(error) or repr(error)
             raise
@@ -375,7 +399,7 @@ class Engine:
 
     def renew(self) -> None:
         """Extend the lease."""
-        self.store.renew(self.lease, now_us=self._ports.now_us(), ttl_us=self.ttl_us)
+        self.store.renew(self.lease, now_us=self._clock.now_us(), ttl_us=self.ttl_us)
 
     def close(self) -> None:
         """Flush, tell, keep the head outside, and give the run up."""

@@ -9,7 +9,7 @@ import attrs
 
 from fsm_agent.core.audit import replay
 from fsm_agent.core.engine.state import Run
-from fsm_agent.core.errors import CorruptError, NotFoundError, OwnedError
+from fsm_agent.core.errors import CorruptError, FencedError, NotFoundError, OwnedError
 from fsm_agent.core.events import Head
 from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.runtime.driving.engine import LEASE_US
@@ -45,17 +45,18 @@ def collect(store: Store, *, older_than_us: int, now_us: int, by: str) -> list[C
     Returns:
         Every run that is old enough: removed, or kept and why.
     """
-    return [
-        _collect(store, info, now_us=now_us, by=by)
-        for info in store.runs()
-        if info.updated_us <= now_us - older_than_us
-    ]
+    old = [info for info in store.runs() if info.updated_us <= now_us - older_than_us]
+    found = [_collect(store, info, now_us=now_us, by=by) for info in old]
+    return [one for one in found if one is not None]
 
 
-def _collect(store: Store, info: RunInfo, *, now_us: int, by: str) -> Collected:
+def _collect(store: Store, info: RunInfo, *, now_us: int, by: str) -> Collected | None:
+    """Remove a run, or say why not; None if somebody else has removed it meanwhile."""
     dead = info.owner is not None and is_dead(info.owner)
     try:
         lease = store.acquire(info.run, owner_name(), now_us=now_us, ttl_us=LEASE_US, force=dead)
+    except NotFoundError:
+        return None
     except OwnedError:
         return Collected(
             run=info.run, head=info.head, kept=f"{info.owner} drives it; wait until it is given up"
@@ -66,7 +67,10 @@ def _collect(store: Store, info: RunInfo, *, now_us: int, by: str) -> Collected:
     if kept:
         store.release(lease)
         return Collected(run=info.run, head=info.head, kept=kept)
-    store.remove(lease, {**tombstone, "removed_us": now_us, "by": by})
+    try:
+        store.remove(lease, {**tombstone, "removed_us": now_us, "by": by})
+    except FencedError as error:
+        return Collected(run=info.run, head=info.head, kept=f"somebody took it over meanwhile: {error}")
     return Collected(run=info.run, head=info.head)
 
 
@@ -77,6 +81,9 @@ def _judge(store: Store, run: str) -> tuple[str, dict[str, Any]]:
         state = replay.replay(run, records, store.blob)
     except (CorruptError, NotFoundError) as error:
         return f"its log does not verify, which somebody should look at first: {error}", {}
+    waiting = len(store.letters(run))
+    if waiting:
+        return f"{waiting} letters to it are unread; resume it, so that they are answered", {}
     seq, digest = store.head(run)
     facts = {"head": {"seq": seq, "hash": digest.hex()}, "state": state.state.value, "closed_us": state.at}
     return why_kept(state), facts
