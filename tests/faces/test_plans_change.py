@@ -361,3 +361,16 @@ def test_history_of_nothing_is_not_found(cli):
     assert cli("history").code == 9
     cli("run", "desk")
     assert cli("history", "r9").code == 9
+
+
+def test_a_change_is_explained_to_the_end_user_in_both_languages(cli):
+    planner = f"{write(cli, 'mine.py', PLANNER)}:planner"
+    cli("run", "desk", "--run-id", "r1", "--input", "luck=wrong", "--planner", planner)
+    _, told = cli.json("history", "r1")
+    replan = told["replans"][0]
+    assert replan["explanation"].startswith("The plan was changed because ")
+    assert replan["explanation_zh"].startswith("计划已调整，原因：")
+    assert "计划已调整" in cli("history", "r1", "--lang", "zh").out
+    assert "The plan was changed because" in cli("history", "r1").out
+    assert "for the user: The plan was changed" in cli("why", "r1").out
+    assert cli.json("why", "r1", "T2b")[1]["changes"] == [replan["explanation"]]

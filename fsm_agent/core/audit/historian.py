@@ -236,6 +236,7 @@ class _Teller:
         self._cost(first, data)
         self._close_last()
         how = {"outcome": "adopted", "origin": data["origin"], "plan_version": data["plan_version"]}
+        how |= {key: data.get(key, "") for key in ("repair", "explanation", "explanation_zh")}
         for name in names:
             self._end(name, event.at, **how)
         self._last = first

@@ -67,6 +67,9 @@ class Replan:
         plan_version: Of that plan, or None.
         newly_done: Steps newly done after it and before the next replan.
         helped: Whether there were any; None while that is open, and where no plan was adopted.
+        repair: Id of the repair that proposed it, if one did.
+        explanation: What the change meant, for an end user; empty where no plan was adopted.
+        explanation_zh: The same in Chinese.
     """
 
     run: str
@@ -84,6 +87,9 @@ class Replan:
     plan_version: int | None = None
     newly_done: int = 0
     helped: bool | None = None
+    repair: str = ""
+    explanation: str = ""
+    explanation_zh: str = ""
 
 
 @attrs.frozen(kw_only=True)

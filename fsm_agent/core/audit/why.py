@@ -125,6 +125,8 @@ class Why:
         commands: What moves it on, ready to be typed.
         decision: The last decision about it, or the one that the event is or follows from; None if there is none.
         chain: What led to the last move, or to the event, oldest first.
+        changes: What the changes of the plan that concern it meant, for an end user, oldest first; of an event that
+            is such a change, this one's.
     """
 
     run: str
@@ -135,6 +137,7 @@ class Why:
     commands: tuple[str, ...]
     decision: Explained | None
     chain: tuple[Link, ...]
+    changes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form, schema ``fsm-agent/why@1``."""
@@ -193,6 +196,7 @@ def why(run: str, events: Iterable[Event], subject: str | int | None, *, table: 
         commands=wait.commands if task is not None else hints.next_commands(state),
         decision=decision,
         chain=_chain(log, moves[-1]) if moves else (),
+        changes=_changes(log, about),
     )
 
 
@@ -240,6 +244,18 @@ def _of_event(run: str, log: Sequence[Event], seq: int, table: Table | None) -> 
         commands=(),
         decision=decision,
         chain=_chain(log, event),
+        changes=_changes([event], None),
+    )
+
+
+def _changes(log: Iterable[Event], task: str | None) -> tuple[str, ...]:
+    """Return what the plans that took another's place meant: all of them, or those that touched *task*."""
+    adopted = [e.data for e in log if e.type == "plan_adopted" and e.data["origin"] != "initial"]
+    touched = ("added", "changed", "removed")
+    return tuple(
+        data["explanation"]
+        for data in adopted
+        if task is None or any(task in data["diff"][key] for key in touched)
     )
 
 

@@ -94,5 +94,5 @@ def _changed(repair: Repair, spec: ToolSpec, doc: dict[str, Any], run: Run) -> t
     while name in run.tasks:
         name, count = f"{repair.id}-{count}", count + 1
     needs = doc.get("depends_on", [])
-    first = {"id": name, "description": repair.why, "tool": spec.name, "args": args, "depends_on": needs}
+    first = {"id": name, "tool": spec.name, "args": args, "depends_on": needs}
     return (first, {**doc, "depends_on": [*needs, name]})

@@ -21,7 +21,7 @@ MOST: Final = 100
 MOST_NAMES: Final = 100
 """Most entries of a list, and most arguments."""
 
-_KEYS: Final = ("id", "signal", "do", "tool", "of", "effect", "args", "copy", "why")
+_KEYS: Final = ("id", "signal", "do", "tool", "of", "effect", "args", "copy", "why", "why_zh")
 _FILE_KEYS: Final = ("schema", "extends", "repair")
 _SIGNALS: Final = tuple(signal.value for signal in HOME["task", "failed"])
 _EFFECTS: Final = tuple(effect.value for effect in Effect)
@@ -44,6 +44,7 @@ class Repair:
         args: Arguments that it gives, over those it copies.
         copy: Arguments of the failed step that it copies; None for all of them.
         why: In words, for whoever reads why the plan was changed.
+        why_zh: The same in Chinese; empty where nobody wrote it.
     """
 
     id: str
@@ -51,6 +52,7 @@ class Repair:
     do: str
     tools: tuple[str, ...]
     why: str
+    why_zh: str = ""
     of: tuple[str, ...] = ()
     effects: tuple[str, ...] = (Effect.READ.value,)
     args: Mapping[str, Any] = attrs.field(factory=dict)
@@ -66,6 +68,8 @@ class Repair:
             "effect": list(self.effects),
             "why": self.why,
         }
+        if self.why_zh:
+            data["why_zh"] = self.why_zh
         if self.of:
             data["of"] = list(self.of)
         if self.args:
@@ -153,7 +157,8 @@ class _Reader:
             effects=self._words("effect", _EFFECTS) if "effect" in row else (Effect.READ.value,),
             args=self._args(),
             copy=self._names("copy", "the name of an argument") if "copy" in row or do == INSERT else None,
-            why=self._why(),
+            why=self._why("why"),
+            why_zh=self._why("why_zh") if "why_zh" in row else "",
         )
 
     def _fault(self, found: str, allowed: str) -> None:
@@ -217,11 +222,13 @@ class _Reader:
         self._fault(f"args is {_shown(found)}", "texts, whole numbers, true and false by name")
         return {}
 
-    def _why(self) -> str:
-        found = self._row.get("why")
+    def _why(self, key: str) -> str:
+        found = self._row.get(key)
         if isinstance(found, str) and found.strip() and found.isprintable() and len(found) <= _LONGEST:
-            return found.strip().rstrip(".")
-        self._fault(f"why is {_shown(found)}", f"say on one line why it helps, at most {_LONGEST} characters")
+            return found.strip().rstrip(".。")
+        self._fault(
+            f"{key} is {_shown(found)}", f"say on one line why it helps, at most {_LONGEST} characters"
+        )
         return ""
 
 

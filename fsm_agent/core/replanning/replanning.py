@@ -4,7 +4,8 @@ A replan that was decided waits for its cool-down, and for every effect that is 
 counted before it is made. A refused proposal is told why, and the table says whether to ask again.
 """
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine import budget, wishes
@@ -17,11 +18,12 @@ from fsm_agent.core.errors import PlanError, RefusedError
 from fsm_agent.core.inputs import NO_USAGE, Proposed, Replan
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans import text as plantext
-from fsm_agent.core.replanning import gate, repairing, strategy
+from fsm_agent.core.replanning import explaining, gate, repairing, strategy
 from fsm_agent.core.replanning.gate import Passed, RefusedProposalError
 from fsm_agent.core.signals import Signal
 
 MODEL = {"kind": "model"}
+_NO_WORDS: Final[Mapping[str, str]] = {}
 _LONGEST_WORDS = 2000
 """Of a planner's reason a person is shown so many characters; the log has its whole answer."""
 
@@ -96,7 +98,15 @@ def _fall_back(turn: Turn, request: Replanning, task: Task) -> None:
         _drop(turn, request, error.gate, f"the prepared alternative cannot be used: {error.why}")
         escalate(turn, task, Signal(request.signal), error.why)
         return
-    adopt(turn, passed, origin="alternative", scope="local", why=request.why, name=request.task)
+    adopt(
+        turn,
+        passed,
+        origin="alternative",
+        scope="local",
+        why=request.why,
+        name=request.task,
+        signal=request.signal,
+    )
 
 
 def _mend(turn: Turn, request: Replanning, task: Task) -> bool:
@@ -113,8 +123,17 @@ def _mend(turn: Turn, request: Replanning, task: Task) -> bool:
             data = {"gate": error.gate, "why": error.why, "request": request.seq, "origin": "rule", **record}
             turn.emit("replan_refused", data, request.task)
             continue
-        why = f"{request.why}; {repair.why}"
-        adopt(turn, passed, origin="rule", scope=request.scope, why=why, name=request.task, record=record)
+        adopt(
+            turn,
+            passed,
+            origin="rule",
+            scope=request.scope,
+            why=f"{request.why}; {repair.why}",
+            name=request.task,
+            signal=request.signal,
+            words={"en": repair.why, "zh": repair.why_zh},
+            record=record,
+        )
         return True
     return False
 
@@ -158,7 +177,14 @@ def proposed(turn: Turn, given: Proposed) -> None:
         refuse(turn, request, error, record, retry_after_us=given.retry_after_us)
         return
     adopt(
-        turn, passed, origin="model", scope=request.scope, why=request.why, name=request.task, record=record
+        turn,
+        passed,
+        origin="model",
+        scope=request.scope,
+        why=request.why,
+        name=request.task,
+        signal=request.signal,
+        record=record,
     )
 
 
@@ -232,7 +258,9 @@ def by_person(turn: Turn, given: Replan) -> None:
             f"plan ({error.gate}): {error.why}; nothing was changed", code="E-PROPOSAL"
         ) from None
     why = given.who.note or f"{given.who.by} gave another plan"
-    adopt(turn, passed, origin="human", scope="global", why=why, name=None, actor=actor_of(given.who))
+    words = dict.fromkeys(explaining.LANGUAGES, given.who.note)
+    actor = actor_of(given.who)
+    adopt(turn, passed, origin="human", scope="global", why=why, name=None, words=words, actor=actor)
 
 
 def adopt(
@@ -243,6 +271,8 @@ def adopt(
     scope: str,
     why: str,
     name: str | None,
+    signal: str = "",
+    words: Mapping[str, str] = _NO_WORDS,
     record: dict[str, Any] | None = None,
     actor: dict[str, Any] | None = None,
 ) -> None:
@@ -255,11 +285,15 @@ def adopt(
         scope: ``local`` or ``global``.
         why: What made it necessary, in words.
         name: The step whose replan this answers; None for the whole run.
+        signal: What made it necessary; empty if a person wished it.
+        words: What the person said, or why a repair helps, by language, for an end user.
         record: Of the planner's answer.
         actor: Who proposed it, if not the controller.
     """
     run = turn.run
-    found = passed.diff.to_data()
+    told = explaining.explanations(
+        run, passed.plan, passed.diff, signal=signal, about=run.tasks.get(name or ""), words=words
+    )
     data = {
         "plan_version": run.plan_version + 1,
         "plan": dict(passed.plan.doc),
@@ -269,8 +303,9 @@ def adopt(
         "why": why,
         "answers": name if name is not None else RUN,
         "strategy": passed.signature,
-        "diff": found,
-        "explanation": strategy.explain(found, why),
+        "diff": passed.diff.to_data(),
+        "explanation": told["en"],
+        "explanation_zh": told["zh"],
         **(record or {}),
     }
     back = _back(run, passed)

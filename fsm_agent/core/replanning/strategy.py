@@ -169,53 +169,6 @@ def same_calls(old: Plan, new: Plan) -> dict[str, str]:
     return found
 
 
-def explain(found: Mapping[str, Any], why: str, *, lang: str = "en") -> str:
-    """Return one paragraph for the end user: what changed, why, what stays.
-
-    Args:
-        found: A diff's JSON form, as the log has it.
-        why: What made the change necessary, in words.
-        lang: ``en`` or ``zh``.
-    """
-    parts = _WORDS[lang]
-    said = [
-        parts[key].format(", ".join(found[key])) for key in ("added", "changed", "removed") if found.get(key)
-    ]
-    if found.get("reused"):
-        said.append(
-            parts["reused"].format(", ".join(f"{new} = {old}" for new, old in found["reused"].items()))
-        )
-    body = parts["and"].join(said) if said else parts["nothing"]
-    stays = parts["kept"].format(", ".join(found["kept"])) if found.get("kept") else parts["none_kept"]
-    return parts["frame"].format(why=why.rstrip(".。 "), body=body, stays=stays)
-
-
-_WORDS: Final[Mapping[str, Mapping[str, str]]] = {
-    "en": {
-        "frame": "The plan was changed because {why}. {body}. {stays}",
-        "added": "New: {}",
-        "changed": "Changed: {}",
-        "removed": "No longer needed: {}",
-        "reused": "Taken over from finished work: {}",
-        "and": "; ",
-        "nothing": "The steps are the same",
-        "kept": "What stays as it is: {}.",
-        "none_kept": "Nothing of the earlier plan stays.",
-    },
-    "zh": {
-        "frame": "计划已调整，原因：{why}。{body}。{stays}",
-        "added": "新增：{}",
-        "changed": "改动：{}",
-        "removed": "不再需要：{}",
-        "reused": "沿用已完成的结果：{}",
-        "and": "；",
-        "nothing": "步骤没有变化",
-        "kept": "保持不变：{}。",
-        "none_kept": "原计划没有保留的步骤。",
-    },
-}
-
-
 def descendants(plan: Plan, roots: Iterable[str]) -> frozenset[str]:
     """Return *roots* and every step that depends on one of them, directly or not."""
     found = set(roots)

@@ -30,6 +30,8 @@ def plain(value: Why, screen: Screen) -> Iterator[str]:
         yield from wrapped("  waiting for: ", value.waits, screen.width)
     if value.decision is not None:
         yield from _decision(value.decision, screen)
+    for words in value.changes:
+        yield from wrapped("  for the user: ", words, screen.width)
     if value.chain:
         yield "  what led there:"
         for link in value.chain:

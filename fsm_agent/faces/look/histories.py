@@ -17,12 +17,20 @@ MANY = 20
 """Of a longer list only the first so many are shown, unless ``-v`` asks for all."""
 
 
-def history(screen: Screen, *, run: str | None) -> Outcome:
+@attrs.frozen(kw_only=True)
+class Told:
+    """What runs taught, and in which language (``en`` or ``zh``) changes of plans are explained."""
+
+    history: History
+    lang: str
+
+
+def history(screen: Screen, *, run: str | None, lang: str = "en") -> Outcome:
     """Return what *run*, or every run of the store, taught."""
     with places.reading(screen) as store:
         names = [info.run for info in store.runs()] if run is None else [store.info(run).run]
         found = [_of(store, name) for name in names]
-    return Outcome(found[0] if run is not None else together(found))
+    return Outcome(Told(history=found[0] if run is not None else together(found), lang=lang))
 
 
 def _of(store: Store, run: str) -> History:
@@ -30,8 +38,9 @@ def _of(store: Store, run: str) -> History:
     return history_of(run, events(run, store.read(run, until=until), store.blob))
 
 
-def plain(value: History, screen: Screen) -> Iterator[str]:
+def plain(told: Told, screen: Screen) -> Iterator[str]:
     """What went wrong, what was called, how plans changed, what was tried; an empty part says so."""
+    value = told.history
     many = len(value.runs) != 1
     yield f"{len(value.runs)} runs" if many else f"run {safe(value.runs[0])}"
     yield "errors, the most frequent first:"
@@ -42,6 +51,9 @@ def plain(value: History, screen: Screen) -> Iterator[str]:
     yield from _cut(_triggers(value, screen), screen)
     for replan in _first(value.replans, screen):
         yield from wrapped("    ", _replan(replan, many=many), screen.width)
+        words = replan.explanation_zh if told.lang == "zh" else replan.explanation
+        if words:
+            yield from wrapped("      ", words, screen.width)
     yield "strategies tried:"
     yield from _cut(_strategies(value.strategies, screen, many=many), screen)
 
@@ -126,9 +138,10 @@ def _strategies(strategies: Sequence[Strategy], screen: Screen, *, many: bool) -
         yield "  " + short(words, screen.width - 2)
 
 
-def data(value: History, screen: Screen) -> dict[str, Any]:
+def data(told: Told, screen: Screen) -> dict[str, Any]:
     """``fsm-agent/history@1``."""
     del screen
+    value = told.history
     return {
         "schema": "fsm-agent/history@1",
         "runs": list(value.runs),

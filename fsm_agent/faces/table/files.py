@@ -7,6 +7,7 @@ from fsm_agent.faces.table.shared import (
     FACES,
     FILES,
     INPUT,
+    LANG,
     MODEL,
     PARAM,
     PLAN_FILE,
@@ -77,7 +78,7 @@ ROWS: Final = (
         (
             arg("a", "the old plan", "A", kind="file"),
             arg("b", "the new one", "B", kind="file"),
-            opt("--lang", "en or zh", "LANG", kind="choice", choices=("en", "zh"), default="en"),
+            LANG,
             opt(
                 "--format",
                 "text or mermaid",

@@ -6,6 +6,7 @@ from fsm_agent.faces.frame.spec import Command, Param, arg, opt
 from fsm_agent.faces.table.shared import (
     BY,
     FACES,
+    LANG,
     LOOK,
     RUN,
     STATUS,
@@ -178,13 +179,16 @@ ROWS: Final = (
         "history",
         LOOK,
         "Show what a run, or all runs of the store, taught.",
-        (arg("run", "id of a run; left out, all runs of the store", "RUN", kind="run", required=False),),
+        (
+            arg("run", "id of a run; left out, all runs of the store", "RUN", kind="run", required=False),
+            LANG,
+        ),
         f"{FACES}look.histories:history",
-        "fsm_agent.core.audit.history:History",
+        f"{FACES}look.histories:Told",
         f"{FACES}look.histories:plain",
         f"{FACES}look.histories:data",
         about="Errors and tools by frequency, replans by what made them necessary with what each cost and whether a "
-        "step was newly done after it, and the strategies that were tried.",
+        "step was newly done after it and what the change means for an end user, and the strategies that were tried.",
         examples=("history r-1f2e3d4c", "history --json"),
     ),
     Command(

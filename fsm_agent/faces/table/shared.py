@@ -24,6 +24,7 @@ INPUT = opt(
 PARAM = opt("--param", "a threshold of the rule table", "K=V", kind="numbers", many=True, name="params")
 TABLE = arg("rules", "a shipped table, or a .toml file", "FILE", kind="file")
 RULES = opt("--rules", "a shipped rule table, or a .toml file", "NAME|FILE", kind="file")
+LANG = opt("--lang", "en or zh", "LANG", kind="choice", choices=("en", "zh"), default="en")
 REPAIRS = opt(
     "--repairs",
     "repairs tried before a planner is asked: repairs (the shipped ones), none, or a .toml file",
