@@ -190,69 +190,77 @@ def row(check, name, type_, path, value, nth=0, **data):
 
 
 FORGED = [
-    row("begin", "full", "run_created", "run", "another"),
-    row("begin", "full", "run_created", "rules_digest", "0" * 64),
-    row("begin", "full", "run_created", "rules.params.retries", 9),
-    row("legal", "full", "run_created", "machines_digest", "0" * 64),
-    row("begin", "full", "plan_adopted", "digest", "0" * 64),
-    row("begin", "full", "plan_adopted", "plan.goal", "another goal"),
-    row("order", "full", "plan_adopted", "plan_version", 2),
-    row("order", "full", "owner_changed", "epoch", 1),
-    row("legal", "full", "task_moved", "source", "failed", trigger="start"),
-    row("legal", "full", "task_moved", "dest", "done", trigger="start"),
-    row("legal", "full", "run_moved", "dest", "failed", trigger="hold"),
-    row("legal", "full", "run_moved", "source", "running", trigger="start"),
-    row("evidence", "full", "task_moved", "outcome.kind", "error", trigger="succeed"),
-    row("evidence", "full", "task_moved", "outcome.applied", "no", trigger="lose"),
-    row("evidence", "full", "task_moved", "result_digest", "0" * 64, trigger="succeed"),
-    row("evidence", "full", "task_moved", "result", 8, trigger="answer"),
-    row("evidence", "full", "task_moved", "evidence.seq", 3, trigger="settle"),
-    row("evidence", "full", "task_moved", "evidence.seq", "x", trigger="settle"),
-    row("evidence", "full", "task_moved", "applied", "yes", trigger="clear"),
-    row("evidence", "full", "reconciled", "verdict", "inconclusive", verdict="applied"),
-    row("evidence", "full", "reconciled", "result", {"id": 2}, verdict="applied", by="probe"),
-    row("evidence", "full", "reconciled", "evidence", "", verdict="applied", by="probe"),
-    row("evidence", "full", "task_moved", "delay_ms", 0, trigger="retry"),
-    row("intent", "full", "task_moved", "args", {"w": 2}, trigger="start"),
-    row("intent", "full", "task_moved", "args_digest", "0" * 64, trigger="start"),
-    row("intent", "full", "task_moved", "key", "0" * 32, trigger="start"),
-    row("intent", "full", "task_moved", "attempt", 7, trigger="start"),
-    row("intent", "full", "task_moved", "effect", "read", trigger="start", task="p"),
-    row("intent", "full", "task_moved", "tool", "mail", trigger="start", task="p"),
-    row("intent", "full", "task_moved", "delay_ms", 10**9, trigger="retry"),
-    row("budget", "full", "plan_adopted", "plan.budgets.tool_calls", 1),
-    row("budget", "full", "budget_changed", "budgets", {"tool_calls": 1}),
-    row("probe", "full", "decided", "params.probe_at", 1, decide="reconcile"),
-    row("probe", "full", "task_moved", "deadline_at", 10**17, trigger="start", task="p"),
-    row("probe", "full", "run_created", "tools.1.settle_us", 10**12),
-    row("approval", "full", "approval_requested", "args", {"x": 99}, kind="approval"),
-    row("approval", "full", "approval_requested", "args_digest", "0" * 64, kind="approval"),
-    row("approval", "full", "approval_answered", "args_digest", "0" * 64, verdict="approved"),
-    row("approval", "full", "approval_answered", "by", "ann", nth=1, verdict="approved"),
-    row("approval", "full", "approval_answered", "kind", "decide", verdict="approved"),
-    row("approval", "full", "task_moved", "approval", ..., trigger="start", task="b"),
-    row("approval", "full", "task_moved", "approval", 3, trigger="start", task="b"),
-    row("approval", "expiring", "approval_answered", "verdict", "approved"),
-    row("approval", "expiring", "approval_requested", "expires_at", 10**18),
-    row("decision", "full", "decided", "rule", "accept", decide="retry"),
-    row("decision", "full", "decided", "decide", "escalate", decide="retry"),
-    row("decision", "full", "decided", "facts", {"effect": "write"}, decide="retry"),
-    row("signal", "full", "decided", "signal", "rate_limited", signal="transient_error"),
-    row("signal", "full", "decided", "signal", "success", signal="transient_error"),
-    row("signal", "full", "decided", "state", "failed", signal="success"),
-    row("signal", "full", "decided", "task", "p", decide="accept"),
-    row("move", "full", "task_moved", "code", "aborted", trigger="cancel", code="condition"),
-    row("move", "full", "task_moved", "origin", "r", trigger="cancel", task="z"),
-    row("move", "full", "task_moved", "code", "optional", trigger="cancel", task="z"),
-    row("move", "full", "approval_answered", "verdict", "rejected", verdict="answered", kind="answer"),
-    row("end", "aborted", "run_asked", "acknowledged", ["r"]),
-    row("end", "aborted", "run_asked", "acknowledged", [], nth=1),
-    row("move", "aborted", "run_asked", "wish", "pause", nth=1, wish="abort"),
-    row("end", "full", "run_closed", "report.state", "failed"),
-    row("move", "rejected", "task_moved", "code", "condition", trigger="cancel"),
-    row("fold", "full", "task_moved", "trigger", "fly", trigger="succeed"),
-    row("fold", "full", "task_moved", "outcome", ..., trigger="succeed"),
-    row("fold", "full", "plan_adopted", "plan", {"steps": 5}),
+    row("rules-digest", "full", "run_created", "run", "another"),
+    row("rules-digest", "full", "run_created", "rules_digest", "0" * 64),
+    row("rules-digest", "full", "run_created", "rules.params.retries", 9),
+    row("same-machines", "full", "run_created", "machines_digest", "0" * 64),
+    row("plan-digest", "full", "plan_adopted", "digest", "0" * 64),
+    row("plan-digest", "full", "plan_adopted", "plan.goal", "another goal"),
+    row("plan-versions", "full", "plan_adopted", "plan_version", 2),
+    row("owners-in-turn", "full", "owner_changed", "epoch", 1),
+    row("legal-task-move", "full", "task_moved", "source", "failed", trigger="start"),
+    row("legal-task-move", "full", "task_moved", "dest", "done", trigger="start"),
+    row("legal-run-move", "full", "run_moved", "dest", "failed", trigger="hold"),
+    row("legal-run-move", "full", "run_moved", "source", "running", trigger="start"),
+    row("evidence-for-the-move", "full", "task_moved", "outcome.kind", "error", trigger="succeed"),
+    row("evidence-for-the-move", "full", "task_moved", "outcome.applied", "no", trigger="lose"),
+    row("result-digest", "full", "task_moved", "result_digest", "0" * 64, trigger="succeed"),
+    row("result-digest", "full", "task_moved", "result", 8, trigger="answer"),
+    row("cited-evidence", "full", "task_moved", "evidence.seq", 3, trigger="settle"),
+    row("cited-evidence", "full", "task_moved", "evidence.seq", "x", trigger="settle"),
+    row("cited-evidence", "full", "task_moved", "applied", "yes", trigger="clear"),
+    row("cited-evidence", "full", "reconciled", "verdict", "inconclusive", verdict="applied"),
+    row("cited-evidence", "full", "reconciled", "result", {"id": 2}, verdict="applied", by="probe"),
+    row("verdict-has-a-source", "full", "reconciled", "evidence", "", verdict="applied", by="probe"),
+    row("evidence-for-the-move", "full", "task_moved", "delay_ms", 0, trigger="retry"),
+    row("digest-and-key", "full", "task_moved", "args", {"w": 2}, trigger="start"),
+    row("digest-and-key", "full", "task_moved", "args_digest", "0" * 64, trigger="start"),
+    row("digest-and-key", "full", "task_moved", "key", "0" * 32, trigger="start"),
+    row("attempt-of-the-call", "full", "task_moved", "attempt", 7, trigger="start"),
+    row("evidence-for-the-move", "full", "task_moved", "effect", "read", trigger="start", task="p"),
+    row("digest-and-key", "full", "task_moved", "tool", "mail", trigger="start", task="p"),
+    row("retry-as-decided", "full", "task_moved", "delay_ms", 10**9, trigger="retry"),
+    row("plan-digest", "full", "plan_adopted", "plan.budgets.tool_calls", 1),
+    row("within-budget", "full", "budget_changed", "budgets", {"tool_calls": 1}),
+    row("probe-by-the-policy", "full", "decided", "params.probe_at", 1, decide="reconcile"),
+    row("deadline-of-the-tool", "full", "task_moved", "deadline_at", 10**17, trigger="start", task="p"),
+    row("probe-by-the-policy", "full", "run_created", "tools.1.settle_us", 10**12),
+    row("request-shows-the-call", "full", "approval_requested", "args", {"x": 99}, kind="approval"),
+    row("request-shows-the-call", "full", "approval_requested", "args_digest", "0" * 64, kind="approval"),
+    row("answers-the-question", "full", "approval_answered", "args_digest", "0" * 64, verdict="approved"),
+    row("nobody-approves-twice", "full", "approval_answered", "by", "ann", nth=1, verdict="approved"),
+    row("answers-the-question", "full", "approval_answered", "kind", "decide", verdict="approved"),
+    row("approved-before", "full", "task_moved", "approval", ..., trigger="start", task="b"),
+    row("approved-before", "full", "task_moved", "approval", 3, trigger="start", task="b"),
+    row("answered-in-time", "expiring", "approval_answered", "verdict", "approved"),
+    row("request-wants-enough", "expiring", "approval_requested", "expires_at", 10**18),
+    row("decision-by-the-table", "full", "decided", "rule", "accept", decide="retry"),
+    row("decision-by-the-table", "full", "decided", "decide", "escalate", decide="retry"),
+    row("facts-recomputed", "full", "decided", "facts", {"effect": "write"}, decide="retry"),
+    row("decision-for-a-signal", "full", "decided", "signal", "rate_limited", signal="transient_error"),
+    row("decision-for-a-signal", "full", "decided", "signal", "success", signal="transient_error"),
+    row("signal-at-home", "full", "decided", "state", "failed", signal="success"),
+    row("decision-for-a-signal", "full", "decided", "task", "p", decide="accept"),
+    row("brought-about", "full", "task_moved", "code", "aborted", trigger="cancel", code="condition"),
+    row("brought-about", "full", "task_moved", "origin", "r", trigger="cancel", task="z"),
+    row("brought-about", "full", "task_moved", "code", "optional", trigger="cancel", task="z"),
+    row(
+        "answered-in-its-batch",
+        "full",
+        "approval_answered",
+        "verdict",
+        "rejected",
+        verdict="answered",
+        kind="answer",
+    ),
+    row("wish-in-rank", "aborted", "run_asked", "acknowledged", ["r"]),
+    row("run-fits-its-tasks", "aborted", "run_asked", "acknowledged", [], nth=1),
+    row("wish-in-rank", "aborted", "run_asked", "wish", "pause", nth=1, wish="abort"),
+    row("true-report", "full", "run_closed", "report.state", "failed"),
+    row("brought-about", "rejected", "task_moved", "code", "condition", trigger="cancel"),
+    row("legal-task-move", "full", "task_moved", "trigger", "fly", trigger="succeed"),
+    row("evidence-for-the-move", "full", "task_moved", "outcome", ..., trigger="succeed"),
+    row("plan-digest", "full", "plan_adopted", "plan", {"steps": 5}),
 ]
 
 
@@ -284,7 +292,9 @@ def added(name, after, **fields):
 
 def test_a_start_while_a_question_about_the_whole_run_is_open_is_found():
     index = where("stopped", "approval_answered", kind="decide")
-    assert "intent" in judged("stopped", renumbered(LOGS["stopped"][:index] + LOGS["stopped"][index + 1 :]))
+    assert "run-lets-it-start" in judged(
+        "stopped", renumbered(LOGS["stopped"][:index] + LOGS["stopped"][index + 1 :])
+    )
 
 
 def test_a_start_of_a_step_that_the_plan_in_force_does_without_is_found():
@@ -293,16 +303,16 @@ def test_a_start_of_a_step_that_the_plan_in_force_does_without_is_found():
     plan["plan"]["steps"] = [s for s in plan["plan"]["steps"] if s["id"] not in "xy"]
     plan |= {"digest": canon.value_digest("plan", plan["plan"]), "plan_version": 2, "answers": "run"}
     index = where("stopped", "task_moved", trigger="start", task="x") - 1
-    assert "intent" in judged("stopped", added("stopped", index, type="plan_adopted", data=plan))
+    assert "call-of-the-plan" in judged("stopped", added("stopped", index, type="plan_adopted", data=plan))
 
 
 def test_an_approval_of_another_call_or_after_its_time_is_found():
     index = where("stopped", "task_moved", trigger="start", task="y")
     other = log_of(where("stopped", "approval_answered", task="x", verdict="approved"))
-    assert "approval" in judged("stopped", changed("stopped", index, "approval", other.seq))
+    assert "approved-before" in judged("stopped", changed("stopped", index, "approval", other.seq))
     log = list(LOGS["stopped"])
     late = [e._replace(at=e.at + (200_000_000 if i >= index else 0)) for i, e in enumerate(log)]
-    assert "approval" in judged("stopped", late)
+    assert "approval-in-time" in judged("stopped", late)
 
 
 def log_of(index):
@@ -311,14 +321,16 @@ def log_of(index):
 
 def test_a_call_that_is_sent_again_after_a_wish_is_found():
     index = where("stopped", "probe_sent")
-    assert "probe" in judged("stopped", changed("stopped", index, "repeat", True))
+    assert "probe-in-time" in judged("stopped", changed("stopped", index, "repeat", True))
 
 
 @pytest.mark.parametrize("attempt", [0, 1, 2])
 def test_a_late_result_of_a_call_that_was_never_made_or_still_runs_is_found(attempt):
     index = where("stopped", "task_moved", trigger="start", task="x")
     data = {"attempt": attempt, "outcome": {"kind": "value", "value": 1}}
-    assert "evidence" in judged("stopped", added("stopped", index, type="late_result", data=data, task="x"))
+    assert "late-result-of-a-call" in judged(
+        "stopped", added("stopped", index, type="late_result", data=data, task="x")
+    )
 
 
 @pytest.mark.parametrize("said", ["hold", "lose", "resume"])
@@ -335,7 +347,7 @@ def test_a_run_that_waits_or_goes_on_without_a_reason_is_found(said):
         else where(name, "run_moved", trigger="hold", paused=True)
     )
     data = {"trigger": said, "source": source, "dest": dest, "reason": "r"}
-    assert "move" in judged(name, added(name, index, type="run_moved", data=data))
+    assert "run-moved-for-a-reason" in judged(name, added(name, index, type="run_moved", data=data))
 
 
 def renumbered(events):
@@ -426,7 +438,7 @@ def test_a_byte_that_was_changed_breaks_the_chain_at_its_event():
     old = records[9]
     records[9] = old._replace(body=old.body.replace(b'"at":1', b'"at":2', 1))
     found = audit_records(records)
-    assert "chain" in checks(found)
+    assert "hash-chain" in checks(found)
     assert min(f.seq for f in found.findings) == old.seq
 
 
@@ -434,13 +446,13 @@ def test_bytes_that_are_not_canonical_or_no_event_are_found():
     records = list(RUNS["full"].records)
     spaced = orjson.dumps(orjson.loads(records[-1].body), option=orjson.OPT_INDENT_2)
     sealed = records[-1]._replace(body=spaced, hash=chain(records[-2].hash, spaced))
-    assert checks(audit_records([*records[:-1], sealed])) == {"body"}
+    assert checks(audit_records([*records[:-1], sealed])) == {"canonical-bytes"}
     broken = records[-1]._replace(body=b"{}", hash=chain(records[-2].hash, b"{}"))
-    assert "body" in checks(audit_records([*records[:-1], broken]))
+    assert "readable" in checks(audit_records([*records[:-1], broken]))
     odd = LOGS["full"][-1]._replace(type="run_sang")
-    assert "body" in judged("full", [*LOGS["full"][:-1], odd])
+    assert "known-type" in judged("full", [*LOGS["full"][:-1], odd])
     other = records[-1]._replace(seq=99)
-    assert "body" in checks(audit_records([*records[:-1], other]))
+    assert "stored-number" in checks(audit_records([*records[:-1], other]))
 
 
 def test_a_cut_tail_shows_only_against_a_head_and_a_cut_batch_by_itself():
@@ -450,7 +462,7 @@ def test_a_cut_tail_shows_only_against_a_head_and_a_cut_batch_by_itself():
     whole = [r for r in records if r.seq < last.tx[0]]
     assert checks(audit_records(whole)) == set()
     assert checks(audit_records(whole, head=head)) == {"head"}
-    assert "order" in checks(audit_records(records[:-1]))
+    assert "last-batch" in checks(audit_records(records[:-1]))
     assert checks(audit_records(records, head=head)) == set()
 
 
@@ -467,19 +479,19 @@ def test_another_history_of_the_same_length_shows_against_a_head():
 
 def test_an_empty_log_is_no_run():
     found = audit_records([])
-    assert checks(found) == {"begin"}
+    assert checks(found) == {"last-batch"}
     assert found.head == genesis("r")
 
 
 @pytest.mark.parametrize(
     ("change", "check"),
     [
-        ({"seq": 40}, "order"),
-        ({"at": 5}, "order"),
-        ({"cause": 9999}, "order"),
-        ({"cause": 0}, "order"),
-        ({"tx": [1, 99]}, "order"),
-        ({"tx": [3, 2]}, "order"),
+        ({"seq": 40}, "numbered"),
+        ({"at": 5}, "times-rise"),
+        ({"cause": 9999}, "causes-before"),
+        ({"cause": 0}, "causes-before"),
+        ({"tx": [1, 99]}, "whole-batches"),
+        ({"tx": [3, 2]}, "whole-batches"),
     ],
 )
 def test_the_envelope_is_held_to_its_order(change, check):
@@ -490,9 +502,9 @@ def test_the_envelope_is_held_to_its_order(change, check):
 
 def test_a_run_is_created_once_and_first():
     log = LOGS["full"]
-    assert "begin" in judged("full", [log[1]._replace(seq=1, tx=None), *log[2:]])
+    assert "created-first" in judged("full", [log[1]._replace(seq=1, tx=None), *log[2:]])
     again = log[0]._replace(seq=len(log) + 1, at=log[-1].at + 1, tx=None)
-    assert {"begin", "after-end"} <= judged("full", [*log, again])
+    assert {"created-first", "after-the-end"} <= judged("full", [*log, again])
 
 
 def test_after_the_end_nothing_but_words_and_evidence_may_follow():
@@ -504,10 +516,10 @@ def test_after_the_end_nothing_but_words_and_evidence_may_follow():
 
     assert added(type="note_added", data={"text": "x"}) == set()
     decided = log[where("full", "decided", decide="accept")]
-    assert "after-end" in added(type="decided", data=decided.data, task=decided.task)
-    assert "after-end" in added(type="task_moved", data={"trigger": "start"}, task="r")
-    assert "after-end" in added(type="run_moved", data={"trigger": "hold"})
-    assert "after-end" not in added(type="run_moved", data={"trigger": "resume"})
+    assert "after-the-end" in added(type="decided", data=decided.data, task=decided.task)
+    assert "after-the-end" in added(type="task_moved", data={"trigger": "start"}, task="r")
+    assert "after-the-end" in added(type="run_moved", data={"trigger": "hold"})
+    assert "after-the-end" not in added(type="run_moved", data={"trigger": "resume"})
 
 
 def test_a_large_value_that_is_missing_or_another_is_found():
@@ -518,8 +530,8 @@ def test_a_large_value_that_is_missing_or_another_is_found():
     def missing(name):
         raise canon.ValueRefusedError("gone", path="$")
 
-    assert checks(audit("r", it.records, missing)) == {"body"}
-    assert checks(audit("r", it.records, lambda name: b'"y"')) == {"body"}
+    assert checks(audit("r", it.records, missing)) == {"large-values"}
+    assert checks(audit("r", it.records, lambda name: b'"y"')) == {"large-values"}
 
 
 # ── a forger who throws anything at it ────────────────────────────────────────────────────────────────────────

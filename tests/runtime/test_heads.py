@@ -1,16 +1,19 @@
 """The head outside the file: when it is kept, who looks at it, and what is refused because of it."""
 
 import json
+from io import BytesIO
 
 import pytest
 
 from fsm_agent import RunController, audit
 from fsm_agent.core.errors import CorruptError
 from fsm_agent.core.events import Head
+from fsm_agent.runtime.proof.auditing import audit_log
 from fsm_agent.runtime.proof.heads import ENV, Heads, place_of
 from fsm_agent.stores import open_store
 from fsm_agent.stores.anchors import read_anchor
 from fsm_agent.stores.sqlite import SqliteStore
+from fsm_agent.stores.transfer import export_run
 from tests.runtime.runs import go, one, plan_of, resumed, running, toolbox
 
 STORES = ["runs.db", "runs.jsonl"]
@@ -76,8 +79,14 @@ def test_the_same_log_passes_without_the_head_and_the_audit_says_so(tmp_path):
     head = go(finished(tmp_path / "runs.jsonl"))
     cut(tmp_path / "runs.jsonl", 3)  # the first batch
     (tmp_path / "runs.jsonl.heads").unlink()
-    found = audit(tmp_path / "runs.jsonl", run="r")
+    store = open_store(tmp_path / "runs.jsonl", read_only=True)
+    out = BytesIO()
+    export_run(store, "r", out)
+    store.close()
+    found = audit_log(out.getvalue())
     assert (found.findings, found.verdict, found.kept) == ((), "open", None)
+    listed = audit(tmp_path / "runs.jsonl", run="r")
+    assert {f.check for f in listed.findings} == {"stored-state"}, "the store still lists the run as done"
     assert audit(tmp_path / "runs.jsonl", run="r", head=head).verdict == "violations"
 
 

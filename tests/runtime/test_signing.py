@@ -11,7 +11,7 @@ import pytest
 
 from fsm_agent import audit
 from fsm_agent.core.errors import ConfigError, UsageError
-from fsm_agent.core.events import Event, from_body, genesis, seal, to_line
+from fsm_agent.core.events import from_body, genesis, seal, to_line
 from fsm_agent.runtime.proof.signing import (
     ENV,
     KeySigner,
@@ -120,7 +120,7 @@ def test_whoever_seals_a_changed_log_anew_without_the_key_is_found(tmp_path, key
         for json_line in lines
         if b'"hash"' in json_line[-80:]
     ]
-    forged = [e._replace(at=e.at + 1) if isinstance(e, Event) else e for e in events]
+    forged = [e._replace(data={**e.data, "owner": "mallory"}) if e.seq == 1 else e for e in events]
     records, _ = seal(genesis("r"), forged)
     checkpoints = [line for line in lines if line.startswith(b'{"$checkpoint"')]
     (tmp_path / "forged.jsonl").write_bytes(

@@ -1,18 +1,29 @@
 """A log being checked: the state before each event, what its batch still owes, and what later events may cite.
 
-Nothing here repairs or forgives: what does not fit becomes a finding. The state is folded by the same ``apply`` that
-the live engine uses.
+Nothing here repairs or forgives, and nothing here judges: the checks do. The state is folded by the same ``apply``
+that the live engine uses. What is remembered is bounded by the plan, not by the length of the log.
 """
 
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable
+from heapq import heapify
+from typing import Any, Final, NamedTuple
 
 import attrs
 
 from fsm_agent.core import canon
+from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.engine.state import Run
-from fsm_agent.core.events import Event
+from fsm_agent.core.events import Event, Record, genesis
 from fsm_agent.core.machine import FINAL_RUN_STATES
+
+MAX_FINDINGS: Final = 1000
+"""So many findings are kept; further ones are only counted."""
+CALLERS_GOAL: Final = "decided step by step"
+"""Goal of the plan under which a decision layer logs what it decides for a loop that somebody else keeps."""
+_TRIM: Final = 4096
+_NO_RECORD: Final = Record(0, b"", b"")
 
 
 @attrs.frozen(kw_only=True)
@@ -21,50 +32,33 @@ class Finding:
 
     Attributes:
         seq: Of the event where it shows; 0 for the log as a whole.
-        check: Id of the check, a key of :data:`CHECKS`.
+        check: Id of the check.
+        rule: Its rule, group and number.
         message: What was found and what would be right.
     """
 
     seq: int
     check: str
+    rule: str
     message: str
 
 
-CHECKS: Final = {
-    "chain": "every event has the hash of its contents after the event before it",
-    "body": "the stored bytes are canonical JSON of a known event",
-    "order": "seqs have no gaps, times rise, causes lie before, batches are whole",
-    "head": "the log ends where the head kept outside says",
-    "begin": "the first event creates the run with digests that fit; no other does",
-    "legal": "the move is an edge of the table, from the state the task or run is in",
-    "evidence": "the event carries what the move needs, and what it cites says so",
-    "intent": "a start has the right digest, key and effect class, while the run is running and nothing forbids it",
-    "twice": "no write is started while an effect under its key is or may be there",
-    "budget": "no call and no probe goes out that the budgets do not allow",
-    "probe": "a probe asks about an unknown result, and not before its effect must be visible",
-    "approval": "what needs a person's word has one, for exactly these arguments, unexpired, used once",
-    "decision": "the decision, its row and its facts are what the table says, and what it decides is done",
-    "signal": "every signal is at home in its state and gets exactly one decision",
-    "move": "what a decision, a word, a wish or a plan has to bring about was brought about by one",
-    "end": "an ended run has nothing running and no unknown effect that nobody acknowledged",
-    "after-end": "after the end only late results, evidence, notes and a person's reopening follow",
-    "fold": "the event can be applied to the state before it",
-    "signature": "checkpoints are signed by the key given, and name events of this log",
-}
-"""Check id → what it demands."""
+class Given(NamedTuple):
+    """An approval that was given: for which digest, until when, by how many of the people who must."""
 
-_AFTER_END: Final = frozenset(
-    {
-        "late_result",
-        "note_added",
-        "move_refused",
-        "reconciled",
-        "owner_changed",
-        "run_closed",
-        "budget_changed",
-        "run_asked",
-    }
-)
+    seq: int
+    digest: str
+    expires_at: int | None
+    wanted: int
+    people: int
+
+
+class Evidence(NamedTuple):
+    """What an event proves: of which task, what (``applied``, ``absent``, ``done``), with which result."""
+
+    task: str
+    says: str
+    result: str | None
 
 
 class Checker:
@@ -72,79 +66,66 @@ class Checker:
 
     Attributes:
         run: The state after the events so far.
+        blob: Returns a large value's canonical bytes.
         findings: What does not fit, oldest first.
-        seq: Of the last event.
-        at: Its time.
+        failed: Check → how many events it found fault with.
+        skipped: Check → of the events that it looks at, how many it had nothing to look at in.
+        seen: Kind of event → how many there were.
+        by_caller: Whether the calls are made by a loop that somebody else keeps, who answers for their arguments.
+        record: The present event as stored; ``previous`` the hash before it.
+        seq: Of the last event; ``at`` its time.
         tx_end: Seq of the last event of the batch it stands in.
-        transitions: How many events moved a machine.
-        decisions: How many were decisions.
+        ended: Whether the run has moved to an end that is not closed yet.
         owed: Signals that the batch has to decide: task → (signal, seq).
         due: What else the batch has to bring: (task or ``run``, what) → seq of the event that makes it due.
         said: Verdicts that people, or the clock, gave in the batch, by task.
-        people: Who had approved before the answer that is looked at.
         adopted: Whether a plan was adopted in the batch.
-        ended: Whether the run has moved to an end that is not closed yet.
-        used: Approvals that a start has consumed.
-        approved: What each approval is for: seq → (task, digest, expiry, people wanted, people who did).
-        evidence: What may be cited: seq → (task, what it says, digest of the result).
+        newly: Whether a task was newly done in the batch.
+        refused: Whether a planner's proposal was refused in the batch.
+        was_final: Whether the run had ended when the batch began.
+        tx_first: Seq of the first event of the batch.
+        ruling: What the table says of the present decision: (seq, ruling).
+        edited: The arguments that a person asked for in the batch.
+        asked_to_wait: How long the other side asked a task that failed in the batch to wait, in microseconds.
+        delays: How long the retry that was decided in the batch waits, by task, in milliseconds.
+        decided: Decisions of the batch that ask for another plan: task (or ``run``) → scope.
+        approvals: The last approval of each task.
+        used: Seqs of the last approval that each task has consumed.
+        evidence: What may be cited: seq → what the event proves; per task and kind only the newest is kept.
     """
 
-    def __init__(self, run: str) -> None:
+    def __init__(self, run: str, blob: Callable[[str], bytes]) -> None:
         """Begin with the empty log of *run*."""
         self.run = Run(run)
+        self.blob = blob
         self.findings: list[Finding] = []
-        self.seq = 0
-        self.tx_end = 0
-        self.transitions = self.decisions = 0
-        self.at = 0
+        self.failed: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.seen: Counter[str] = Counter()
+        self.record, self.previous = _NO_RECORD, genesis(run).hash
+        self.by_caller = False
+        self.seq = self.tx_end = self.at = 0
         self.owed: dict[str, tuple[str, int]] = {}
         self.due: dict[tuple[str, str], int] = {}
         self.said: dict[str, str] = {}
-        self.adopted = self.ended = False
-        self.people: frozenset[str] = frozenset()
-        self.used: set[int] = set()
-        self.approved: dict[int, tuple[str, str, int | None, int, int]] = {}
-        self.evidence: dict[int, tuple[str, str, str | None]] = {}
+        self.decided: dict[str, str] = {}
+        self.asked_to_wait: dict[str, int] = {}
+        self.delays: dict[str, int] = {}
+        self.ruling: tuple[int, Any] | None = None
+        self.edited: dict[str, Any] = {}
+        self.tx_first = 1
+        self.adopted = self.ended = self.newly = self.refused = self.was_final = False
+        self.approvals: dict[str, Given] = {}
+        self.used: dict[str, int] = {}
+        self.evidence: dict[int, Evidence] = {}
+        self._newest: dict[tuple[str, str], int] = {}
+        self._trim_at = _TRIM
 
-    def find(self, check: str, message: str, seq: int | None = None) -> None:
-        """Note a finding about the present event, or about *seq*."""
-        self.findings.append(Finding(seq=self.seq if seq is None else seq, check=check, message=message))
-
-    def order(self, event: Event) -> None:
-        """Check the place of *event* in the log and in its batch."""
-        if event.seq != self.seq + 1:
-            self.find("order", f"event {event.seq} follows event {self.seq}", event.seq)
-        self.seq = event.seq
-        if event.at <= self.at:
-            self.find("order", f"its time {event.at} is not after {self.at}")
-        self.at = max(self.at, event.at)
-        if event.cause is not None and not 0 < event.cause < event.seq:
-            self.find("order", f"its cause {event.cause} does not lie before it")
-        first, count = event.tx if event.tx is not None else (event.seq, 1)
-        if self.tx_end >= event.seq and first + count - 1 != self.tx_end:
-            self.find("order", f"its batch [{first}, {count}] is not the one it stands in")
-        elif self.tx_end < event.seq and (first != event.seq or count < 1):
-            self.find("order", f"its batch [{first}, {count}] does not begin here")
-        self.tx_end = max(self.tx_end, first + count - 1)
-        if (event.type == "run_created") != (event.seq == 1):
-            words = f"a {event.type} at seq {event.seq}; run_created stands at seq 1 and nowhere else"
-            self.find("begin", words)
-        if self.run.closed and event.type not in _AFTER_END and not _reopens(event):
-            self.find("after-end", f"a {event.type} after the run was closed")
-
-    def settle_up(self) -> None:
-        """At the end of a batch: every signal was decided, everything that had to follow has followed."""
-        for name, (signal, seq) in self.owed.items():
-            self.find("signal", f"{signal} of {name} got no decision in its batch", seq)
-        for (name, what), seq in self.due.items():
-            self.find("move", f"{what} of {name} had to follow in the batch of event {seq}, and did not", seq)
-        run = self.run
-        if run.state in FINAL_RUN_STATES and not run.closed:
-            self.find("end", f"the run is {run.state.value}, and its batch does not close it with a report")
-        self.owed.clear()
-        self.due.clear()
-        self.said.clear()
-        self.adopted = False
+    def find(self, check: str, rule: str, message: str, seq: int) -> None:
+        """Note a finding about event *seq*."""
+        self.failed[check] += 1
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(Finding(seq=seq, check=check, rule=rule, message=message))
 
     def task(self, event: Event) -> Task:
         """Return the task that *event* is about.
@@ -156,32 +137,200 @@ class Checker:
             raise ValueError(f"the plan has no task {event.task!r}")
         return self.run.tasks[event.task]
 
-    def remember(self, event: Event) -> None:
-        """Remember what later events may cite, and what approvals were given."""
-        data, name = event.data, event.task or ""
-        match event.type:
-            case "reconciled" if data["verdict"] != "inconclusive":
-                self.evidence[event.seq] = (name, data["verdict"], result_digest(data.get("result")))
-            case "late_result":
-                says = {"no": "absent", "yes": "applied"}.get(data["outcome"].get("applied", "yes"), "")
-                self.evidence[event.seq] = (name, says, result_digest(data["outcome"].get("value")))
-            case "approval_answered":
-                self._remember_answer(event)
-            case "task_moved" if data["dest"] == "done":
-                self.evidence[event.seq] = (name, "done", data["result_digest"])
+    def take(self, event: Event) -> None:
+        """Fold *event*, after it was checked, and remember what it owes and what it proves."""
+        note = _NOTES.get(event.type)
+        if note is not None:
+            note(self, event)
+        approved_by = self._approved_by(event)
+        apply(self.run, event)
+        if event.type == "approval_answered":
+            self._remember_approval(event, approved_by)
+        self.seq = event.seq
+        self.at = max(self.at, event.at)
+        first, count = event.tx if event.tx is not None else (event.seq, 1)
+        self.tx_end = max(self.tx_end, first + count - 1)
 
-    def _remember_answer(self, event: Event) -> None:
-        data, name = event.data, event.task or RUN
-        self.said[name] = data["verdict"]
-        value = data.get("value")
-        if isinstance(value, dict):
-            says = "applied" if "result" in value else str(value.get("decide", ""))
-            self.evidence[event.seq] = (name, says, result_digest(value.get("result")))
-        task = self.run.tasks.get(name)
-        if data["verdict"] == "approved" and task is not None and task.armed is not None:
-            armed = task.armed
-            people = len({*self.people, data["by"]})
-            self.approved[event.seq] = (name, armed.digest, armed.expires_at, task.step.approvers, people)
+    def end_batch(self) -> None:
+        """Forget what only the batch could bring, and what the indexes of the state no longer mean."""
+        if self.owed:
+            self.owed.clear()
+        if self.due:
+            self.due.clear()
+        if self.said:
+            self.said.clear()
+        if self.decided:
+            self.decided.clear()
+        if self.asked_to_wait:
+            self.asked_to_wait.clear()
+        if self.delays:
+            self.delays.clear()
+        self.adopted = self.newly = self.refused = False
+        self.was_final = self.run.state in FINAL_RUN_STATES
+        self.tx_first = self.seq + 1
+        run = self.run
+        if len(run.timers) + len(run.ready_heap) + len(run.doomed) > self._trim_at:
+            run.timers = [t for t in run.timers if run.meant(t)]
+            run.ready_heap = [e for e in run.ready_heap if run.tasks[e[1]].ready]
+            run.doomed = [e for e in run.doomed if run.tasks[e[1]].doomed]
+            heapify(run.timers)
+            heapify(run.ready_heap)
+            heapify(run.doomed)
+            self._trim_at = 2 * (len(run.timers) + len(run.ready_heap) + len(run.doomed)) + _TRIM
+
+    def proves(self, kind: str, event: Event, says: str, result: str | None) -> None:
+        """Remember what *event* proves of its task, in place of the last one of its *kind*."""
+        name = event.task or ""
+        trouble = self.run.tasks[name].trouble if name in self.run.tasks else None
+        before = self._newest.get((name, kind))
+        if before is not None and not (trouble is not None and trouble.late and trouble.late[0] == before):
+            self.evidence.pop(before, None)  # a late reply that is still to be weighed stays
+        self._newest[name, kind] = event.seq
+        self.evidence[event.seq] = Evidence(name, says, result)
+
+    def _approved_by(self, event: Event) -> tuple[str, ...]:
+        question = self.run.questions.get(event.task or RUN) if event.type == "approval_answered" else None
+        return question.approved_by if question is not None else ()
+
+    def _remember_approval(self, event: Event, before: tuple[str, ...]) -> None:
+        task = self.run.tasks.get(event.task or RUN)
+        if event.data["verdict"] == "approved" and task is not None and task.armed is not None:
+            armed, people = task.armed, len({name_of(n) for n in (*before, event.data["by"])})
+            self.approvals[task.id] = Given(
+                event.seq, armed.digest, armed.expires_at, task.step.approvers, people
+            )
+
+
+# ── what each type of event owes and proves ──────────────────────────────────────────────────────────────────
+
+
+def _task_moved(log: Checker, event: Event) -> None:
+    data, name = event.data, event.task or ""
+    trigger = data["trigger"]
+    if trigger == "start":
+        if "approval" in data:
+            log.used[name] = data["approval"]
+    elif trigger == "hold":
+        log.due[name, "a request"] = event.seq
+    if log.due:
+        log.due.pop((name, trigger), None)
+    if trigger in VERDICT:
+        log.said.pop(name, None)
+    if data["dest"] == "done":
+        log.newly = True
+        log.proves("done", event, "done", data["result_digest"])
+    if "outcome" in data and "retry_after_us" in data["outcome"]:
+        log.asked_to_wait[name] = data["outcome"]["retry_after_us"]
+    signal = "success" if trigger in ("succeed", "answer") else data.get("signal")
+    if signal is not None:
+        log.owed[name] = (signal, event.seq)
+
+
+def _run_moved(log: Checker, event: Event) -> None:
+    log.ended = event.data["dest"] in ("done", "failed", "cancelled")
+
+
+def _run_closed(log: Checker, event: Event) -> None:
+    del event
+    log.ended = False
+
+
+def _run_asked(log: Checker, event: Event) -> None:
+    del event
+    log.due.pop((RUN, "abort"), None)
+
+
+def _plan_adopted(log: Checker, event: Event) -> None:
+    log.adopted = True
+    if log.run.plan is None:
+        log.by_caller = event.data["plan"].get("goal") == CALLERS_GOAL
+
+
+def _decided(log: Checker, event: Event) -> None:
+    data, name = event.data, event.task or RUN
+    if event.task is None:
+        for owing in data.get("for", ())[:1]:
+            log.owed.pop(owing, None)
+    else:
+        log.owed.pop(name, None)
+    match data["decide"]:
+        case "retry":
+            log.due[name, "retry"] = event.seq
+            log.delays[name] = data["params"]["delay_ms"]
+        case "skip":
+            log.due[name, "cancel"] = event.seq
+        case "escalate":
+            log.due[name, "a question"] = event.seq
+        case "abort" if log.run.wish in ("none", "pause"):
+            log.due[RUN, "abort"] = event.seq
+        case "replan-local" | "replan-global":
+            about = data.get("about", name)
+            log.due[about, "another plan"] = event.seq
+            log.decided[about] = data["decide"].removeprefix("replan-")
+
+
+def _reconciled(log: Checker, event: Event) -> None:
+    data = event.data
+    if data["verdict"] != "inconclusive":
+        log.proves("word", event, data["verdict"], _digest(data.get("result")))
+    elif "probe_at" not in data:
+        log.owed[event.task or ""] = ("reconcile_inconclusive", event.seq)
+
+
+def _late_result(log: Checker, event: Event) -> None:
+    outcome = event.data["outcome"]
+    says = {"no": "absent", "yes": "applied"}.get(outcome.get("applied", "yes"), "")
+    log.proves("late", event, says, _digest(outcome.get("value")))
+
+
+def _approval_requested(log: Checker, event: Event) -> None:
+    name = event.task or RUN
+    for due in ((name, "a request"), (name, "a question"), (RUN, "a question")):
+        log.due.pop(due, None)  # the run may ask about a task
+
+
+def _approval_answered(log: Checker, event: Event) -> None:
+    data, name = event.data, event.task or RUN
+    log.said[name] = data["verdict"]
+    if data["verdict"] == "edited":
+        log.due[name, "a request"] = event.seq
+        log.edited = data["args"]
+    value = data.get("value")
+    if isinstance(value, dict):
+        says = "applied" if "result" in value else str(value.get("decide", ""))
+        log.proves("word", event, says, _digest(value.get("result")))
+
+
+def _replan_refused(log: Checker, event: Event) -> None:
+    del event
+    log.refused = True
+
+
+def _replan_requested(log: Checker, event: Event) -> None:
+    name = event.task or RUN
+    if log.due.pop((name, "another plan"), None) is None and log.by_caller:
+        log.due.pop(
+            (RUN, "another plan"), None
+        )  # a loop of somebody else's says what a signal of the run is about
+
+
+VERDICT: Final = {"approve": "approved", "answer": "answered", "reject": "rejected", "expire": "expired"}
+"""Trigger → the verdict of the answer that must stand before it in its batch."""
+
+_NOTES: Final[dict[str, Callable[[Checker, Event], None]]] = {
+    "approval_answered": _approval_answered,
+    "approval_requested": _approval_requested,
+    "decided": _decided,
+    "late_result": _late_result,
+    "plan_adopted": _plan_adopted,
+    "reconciled": _reconciled,
+    "replan_refused": _replan_refused,
+    "replan_requested": _replan_requested,
+    "run_asked": _run_asked,
+    "run_closed": _run_closed,
+    "run_moved": _run_moved,
+    "task_moved": _task_moved,
+}
 
 
 def by_person(event: Event) -> bool:
@@ -189,12 +338,10 @@ def by_person(event: Event) -> bool:
     return event.actor is not None and event.actor.get("kind") == "human"
 
 
-def result_digest(value: Any) -> str:
-    """Return the digest of a result."""
+def name_of(person: Any) -> str:
+    """Return a person's name as people compare names, so that one does not count as two."""
+    return str(person).strip().casefold()
+
+
+def _digest(value: Any) -> str:
     return canon.value_digest("result", value)
-
-
-def _reopens(event: Event) -> bool:
-    if event.type == "task_moved":
-        return event.data.get("trigger") in ("settle", "clear", "cancel")
-    return event.type == "run_moved" and event.data.get("trigger") in ("resume", "cancel")

@@ -1,112 +1,129 @@
-"""What every event of a log is held against; the decisions among them are made again.
+"""Every check of the audit, and which of them look at an event.
 
-The facts of a decision are computed anew, and the rule table is the one in the log. Moves and calls have modules of
-their own.
+A check that stumbles over what is not there has found something. What is wrong with one check does not keep the
+others from looking.
 """
 
-from collections.abc import Callable
 from typing import Final
 
-from fsm_agent.core.audit import calls, moves
-from fsm_agent.core.audit.checker import CHECKS, Checker, Finding
-from fsm_agent.core.engine.derived import failure
-from fsm_agent.core.engine.fold import apply
-from fsm_agent.core.engine.policy import rule_on, settle_us
-from fsm_agent.core.engine.records import RUN, Task
-from fsm_agent.core.events import Event
-from fsm_agent.core.signals import HOME, Signal
+import attrs
 
-__all__ = ["CHECKS", "Checker", "Finding", "check"]
+from fsm_agent.core.audit.calls import CALLS
+from fsm_agent.core.audit.check import ALL, BATCH, LOG, Check, Said
+from fsm_agent.core.audit.checker import Checker
+from fsm_agent.core.audit.integrity import APPLIES, CANONICAL, CHAIN, INTEGRITY, READABLE, VALUES, WHOLE_LOG
+from fsm_agent.core.audit.moves import MOVES
+from fsm_agent.core.audit.people import PEOPLE
+from fsm_agent.core.audit.plans import PLANS
+from fsm_agent.core.audit.policy import POLICY
+from fsm_agent.core.events import TYPES, Event
+from fsm_agent.core.machine import TABLES
 
-Check = Callable[[Checker, Event], None]
-
-
-def check(log: Checker, event: Event) -> bool:
-    """Check *event* against the state before it, then apply it; False if it cannot be applied."""
-    try:
-        log.order(event)
-        held_against = _BY_TYPE.get(event.type)
-        if held_against is not None:
-            held_against(log, event)
-        apply(log.run, event)
-        log.remember(event)
-    except Exception as error:  # noqa: BLE001 - whatever a forged event makes a check stumble over is a finding
-        words = f"{event.type} cannot be applied to the state before it ({type(error).__name__}: {error})"
-        log.find("fold", words)
-        return False
-    if event.seq == log.tx_end:
-        log.settle_up()
-    return True
-
-
-def decided(log: Checker, event: Event) -> None:
-    """Decide again, from the facts as the log gives them, and compare everything."""
-    log.decisions += 1
-    run, data = log.run, event.data
-    task = log.task(event) if event.task is not None else None
-    machine, state = ("task", task.state.value) if task is not None else ("run", "running")
-    signal = Signal(data["signal"])
-    if data["state"] != state or signal not in HOME.get((machine, state), ()):
-        log.find("signal", f"{signal.value} fires in {machine} {data['state']}; it is not at home there")
-        return
-    _pay(log, event, task)
-    ruling = rule_on(run, task, signal)
-    said, right = (data["rule"], data["decide"]), (ruling.rule, ruling.decide.value)
-    if said != right:
-        words = f"the log says {said[1]} by {said[0]}; the table says {right[1]} by {right[0]}"
-        log.find("decision", words)
-    if ruling.facts != data["facts"]:
-        log.find("decision", f"the log saw the facts {data['facts']}; they were {ruling.facts}")
-    _follow_up(log, event, task)
-
-
-def _follow_up(log: Checker, event: Event, task: Task | None) -> None:
-    """Note what must follow in the batch."""
-    data, name = event.data, event.task or RUN
-    match data["decide"]:
-        case "retry":
-            log.due[name, "retry"] = event.seq
-        case "skip":
-            log.due[name, "cancel"] = event.seq
-        case "escalate":
-            log.due[name, "a question"] = event.seq
-        case "abort" if log.run.wish in ("none", "pause"):
-            log.due[RUN, "abort"] = event.seq
-        case "reconcile" if task is not None:
-            early = task.deadline_at + settle_us(log.run, task) - data["params"]["probe_at"]
-            if early > 0:
-                log.find("probe", f"{task.id} is to be asked about {early / 1e6:g} s too early")
-
-
-def _pay(log: Checker, event: Event, task: Task | None) -> None:
-    """Match a decision with the signal that called for it."""
-    if task is None:
-        for name in event.data.get("for", ())[:1]:
-            log.owed.pop(name, None)
-        return
-    owed = log.owed.pop(task.id, None)
-    signal = event.data["signal"]
-    if owed is None:
-        log.find("signal", f"a decision about {signal} of {task.id}, which signals nothing")
-        return
-    right = failure(log.run, task, Signal(owed[0]))[0].value
-    if signal != right:
-        words = f"event {owed[1]} signals {owed[0]}, which makes {right} here"
-        log.find("signal", f"{words}, but the decision is about {signal}")
-
-
-_BY_TYPE: Final[dict[str, Check]] = {
-    "approval_answered": calls.approval_answered,
-    "approval_requested": calls.approval_requested,
-    "decided": decided,
-    "late_result": calls.late_result,
-    "owner_changed": moves.owner_changed,
-    "plan_adopted": moves.plan_adopted,
-    "probe_sent": calls.probe_sent,
-    "reconciled": calls.reconciled,
-    "run_asked": moves.run_asked,
-    "run_closed": moves.run_closed,
-    "run_created": moves.run_created,
-    "run_moved": moves.run_moved,
-    "task_moved": moves.task_moved,
+CHECKS: Final[dict[str, Check]] = {
+    c.id: c
+    for c in sorted(
+        (
+            CHAIN,
+            READABLE,
+            CANONICAL,
+            VALUES,
+            APPLIES,
+            *INTEGRITY,
+            *MOVES,
+            *POLICY,
+            *PLANS,
+            *CALLS,
+            *PEOPLE,
+            *WHOLE_LOG,
+        ),
+        key=lambda c: (c.rule[0], int(c.rule[1:]), c.id),
+    )
 }
+"""Id → check, in the order of their rules."""
+STREAM: Final = frozenset({CHAIN.id, READABLE.id, CANONICAL.id, VALUES.id, APPLIES.id})
+"""Checks that whoever reads the log makes of every event, in a fixed order."""
+
+
+RULES: Final = tuple(c for c in CHECKS.values() if c.run is not None and c.id not in STREAM)
+"""Checks that look at events as they are folded."""
+UNKNOWN: Final = "?"
+"""Kind of an event whose type nobody knows."""
+_TYPE_OF: Final = {"task": "task_moved", "run": "run_moved"}
+
+
+def _places() -> dict[str, tuple[Check, ...]]:
+    """Return the checks of every kind of event."""
+    kinds = [*TYPES, *(f"{m}:{t}" for m, table in TABLES.items() for _, t in table), UNKNOWN]
+    found: dict[str, tuple[Check, ...]] = {
+        kind: tuple(c for c in RULES if {kind, _TYPE_OF.get(kind.partition(":")[0], kind), *ALL} & {*c.on})
+        for kind in dict.fromkeys(kinds)
+    }
+    return {**found, "batch": tuple(c for c in RULES if c.on == BATCH)}
+
+
+_PLACES: Final = _places()
+
+
+def kind_of(event: Event) -> str:
+    """Return the kind of an event: its type; of a move its machine and trigger."""
+    if event.type in ("task_moved", "run_moved"):
+        kind = f"{event.type[:-6]}:{event.data.get('trigger')}"
+        return kind if kind in _PLACES else event.type
+    return event.type if event.type in _PLACES else UNKNOWN
+
+
+def hold(log: Checker, event: Event, kind: str) -> None:
+    """Hold *event* against every check that looks at its *kind*, and count."""
+    log.seen[kind] += 1
+    for check in _PLACES[kind]:
+        try:
+            said: Said = check.run(log, event)  # type: ignore[misc]
+        except Exception as error:  # noqa: BLE001 - whatever a forged event makes a check stumble over is a finding
+            said = f"{event.type}: the check stumbles over it ({type(error).__name__}: {error})"
+        if said:
+            log.find(check.id, check.rule, said, event.seq)
+        elif said is None:
+            log.skipped[check.id] += 1
+
+
+@attrs.frozen(kw_only=True)
+class Tally:
+    """What became of one check in one log: of so many events (batches, or the log itself) each is counted once.
+
+    Attributes:
+        check: Its id.
+        rule: Its rule.
+        passed: Where it looked and found nothing wrong.
+        failed: Where it found something.
+        not_applicable: Where it had nothing to look at.
+    """
+
+    check: str
+    rule: str
+    passed: int
+    failed: int
+    not_applicable: int
+
+
+def tally(log: Checker, events: int, made: dict[str, int]) -> tuple[Tally, ...]:
+    """Return the tally of every check.
+
+    Args:
+        log: After its last event.
+        events: How many events were held against the rules.
+        made: Of the checks that the reader makes: how often each was made.
+    """
+    out = []
+    batches = log.seen["batch"]
+    for c in CHECKS.values():
+        looked = made.get(c.id, 0) if c.id in STREAM or c.run is None else _looked(log, c)
+        whole = max(1 if c.on == LOG else batches if c.on == BATCH else events, looked)
+        failed = log.failed[c.id]
+        passed = max(0, looked - failed - log.skipped[c.id])
+        rest = max(0, whole - failed - passed)
+        out.append(Tally(check=c.id, rule=c.rule, passed=passed, failed=failed, not_applicable=rest))
+    return tuple(out)
+
+
+def _looked(log: Checker, check: Check) -> int:
+    return sum(log.seen[kind] for kind, found in _PLACES.items() if any(c is check for c in found))

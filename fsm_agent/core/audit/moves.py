@@ -1,178 +1,71 @@
-"""Checks of moves: legal by the tables, with evidence, and brought about by what may bring them about."""
+"""Checks of moves (C): legal by the tables, from the state that it was in, on evidence, and brought about by what may."""
 
 from typing import Any, Final
 
 from fsm_agent.core import canon
-from fsm_agent.core.audit.calls import starts
-from fsm_agent.core.audit.checker import Checker, by_person
+from fsm_agent.core.audit.check import BATCH, Check, Said, check
+from fsm_agent.core.audit.checker import VERDICT, Checker, by_person
+from fsm_agent.core.engine import ending
 from fsm_agent.core.engine.changes import drifted
 from fsm_agent.core.engine.policy import STRENGTH
 from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
-from fsm_agent.core.machine import (
-    FINAL_RUN_STATES,
-    GUARDS,
-    MACHINES_DIGEST,
-    TABLES,
-    TaskState,
-    run_fault,
-)
+from fsm_agent.core.machine import GUARDS, MACHINES_DIGEST, TABLES, TaskState, run_fault
 
-_SAID: Final = {"approve": "approved", "answer": "answered", "reject": "rejected", "expire": "expired"}
-"""Trigger → the verdict of the answer that must stand before it in its batch."""
+_TASKS: Final = TABLES["task"]
+_RUNS: Final = TABLES["run"]
 
 
-def run_created(log: Checker, event: Event) -> None:
-    """Check the beginning: this run, these machines, the table whose digest it names."""
+# ── legal ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def legal_task_move(log: Checker, event: Event) -> Said:
+    """A task moves along an edge of the task table."""
+    del log
     data = event.data
-    if data["run"] != log.run.id:
-        log.find("begin", f"the log is of run {data['run']}, not of {log.run.id}")
-    if data["machines_digest"] != MACHINES_DIGEST:
-        log.find("legal", "the run was made by other state tables than these")
-    if canon.value_digest("rules", data["rules"]) != data["rules_digest"]:
-        log.find("begin", "the rule table is not the one that its digest names")
-    if data.get("review"):
-        log.due[RUN, "a request"] = event.seq
+    if _TASKS.get((data["source"], data["trigger"])) == data["dest"]:
+        return ""
+    return f"the task table has no edge {data['source']} × {data['trigger']} → {data['dest']}"
 
 
-def plan_adopted(log: Checker, event: Event) -> None:
-    """Check that a plan is what its digest names, and the next version."""
+def task_where_it_was(log: Checker, event: Event) -> Said:
+    """A task moves from the state that the events before have left it in."""
+    task = log.task(event)
+    source = event.data["source"]
+    return "" if source == task.state.value else f"{task.id} is {task.state.value}; it moves from {source}"
+
+
+def legal_run_move(log: Checker, event: Event) -> Said:
+    """The run moves along an edge of the run table."""
     data = event.data
-    if canon.value_digest("plan", data["plan"]) != data["digest"]:
-        log.find("begin", "the plan is not the one that its digest names")
-    if data["plan_version"] != log.run.plan_version + 1:
-        log.find("order", f"plan version {data['plan_version']} follows version {log.run.plan_version}")
-    log.adopted = True
+    if log.run.plan is None:
+        return f"the run moves by {data['trigger']} before it has a plan"
+    if _RUNS.get((data["source"], data["trigger"])) == data["dest"]:
+        return ""
+    return f"the run table has no edge {data['source']} × {data['trigger']} → {data['dest']}"
 
 
-def owner_changed(log: Checker, event: Event) -> None:
-    """Check that epochs rise."""
-    if event.data["epoch"] <= log.run.epoch:
-        log.find("order", f"epoch {event.data['epoch']} follows epoch {log.run.epoch}")
+def run_where_it_was(log: Checker, event: Event) -> Said:
+    """The run moves from the state that the events before have left it in."""
+    source, state = event.data["source"], log.run.state.value
+    return "" if source == state else f"the run is {state}; it moves from {source}"
 
 
-def run_asked(log: Checker, event: Event) -> None:
-    """Check the rank of a wish and what it acknowledges, and note that a decided abort was wished for."""
-    log.due.pop((RUN, "abort"), None)
-    held, wish = log.run.wish, event.data["wish"]
-    lifted = wish == "none" and held == "pause"
-    if not lifted and not (STRENGTH.index(wish) >= STRENGTH.index(held) and wish != "none"):
-        log.find("move", f"{wish} is wished while {held} is in force")
-    for name in event.data.get("acknowledged", ()):
-        if log.run.tasks[name].state is not TaskState.UNKNOWN:
-            log.find("end", f"{name} is acknowledged, and its result is not unknown")
+def same_machines(log: Checker, event: Event) -> Said:
+    """The run was made by the very state tables that it is audited with."""
+    del log
+    same = event.data["machines_digest"] == MACHINES_DIGEST
+    return "" if same else "the run was made by other state tables than these"
 
 
-def run_moved(log: Checker, event: Event) -> None:
-    """Check a run's move: legal, allowed by its tasks, and wished for where it needs a wish."""
-    log.transitions += 1
-    run, data = log.run, event.data
-    trigger, source = data["trigger"], data["source"]
-    if run.plan is None:
-        log.find("begin", f"the run moves by {trigger} before it has a plan")
-    if source != run.state.value or TABLES["run"].get((source, trigger)) != data["dest"]:
-        words = f"the run is {run.state.value}; the move says {source} × {trigger} → {data['dest']}"
-        log.find("legal", words)
-    log.ended = data["dest"] in ("done", "failed", "cancelled")
-    fault = run_fault(trigger, **run.tally(trigger))
-    if fault:
-        log.find("end", f"the run moves by {trigger}: {fault}")
-    idle = not any(
-        t.state is not TaskState.DONE and t.state is not TaskState.CANCELLED for t in run.tasks.values()
-    )
-    if trigger in ("abort", "cancel") and run.wish != trigger and not (trigger == "cancel" and idle):
-        log.find("move", f"the run moves by {trigger}, and nobody wished it (wish {run.wish})")
-    if trigger == "resume" and (source == "failed" or run.paused) and not by_person(event):
-        log.find("move", "an aborted or paused run is resumed, and no person did it")
-    if trigger == "hold" and not (run.wish == "pause" if data.get("paused") else run.questions):
-        log.find("move", "the run waits, and neither is anybody asked nor did anybody pause it")
-    if trigger == "lose" and not run.counts[TaskState.UNKNOWN]:
-        log.find("move", "the run waits for evidence, and no result is unknown")
+# ── evidence ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def run_closed(log: Checker, event: Event) -> None:
-    """Check the end of the log."""
-    state = log.run.state
-    if not log.ended:
-        log.find("end", "the log is closed, and the run has not moved to an end since it was closed before")
-    log.ended = False
-    if state not in FINAL_RUN_STATES:
-        log.find("end", f"the log is closed while the run is {state.value}")
-    if event.data["report"]["state"] != state.value:
-        log.find("end", f"the report says {event.data['report']['state']}, the run is {state.value}")
-
-
-def task_moved(log: Checker, event: Event) -> None:
-    """Check a task's move: legal, with evidence, brought about by what may bring it about."""
-    log.transitions += 1
+def evidence_for_the_move(log: Checker, event: Event) -> Said:
+    """A task's move carries what its edge demands: an intent, an outcome, evidence, a reason, a delay."""
     task, data = log.task(event), event.data
-    trigger, source = data["trigger"], data["source"]
-    if source != task.state.value or TABLES["task"].get((source, trigger)) != data["dest"]:
-        words = f"{task.id} is {task.state.value}; the move says {source} × {trigger} → {data['dest']}"
-        log.find("legal", words)
-    fault = GUARDS[trigger](data, _effect_of(log.run, task, data), _applied_of(task, data))
-    if fault:
-        log.find("evidence", f"{task.id} {trigger}: {fault}")
-    if trigger == "start":
-        starts(log, task, data, event.at)
-    elif trigger in ("settle", "clear"):
-        _cited(log, task, data)
-    elif trigger == "hold":
-        log.due[task.id, "a request"] = event.seq
-    if "result_digest" in data:
-        value = data["outcome"].get("value") if trigger == "succeed" else data["result"]
-        if canon.value_digest("result", value) != data["result_digest"]:
-            log.find("evidence", f"{task.id}: the result is not the one that its digest names")
-    _brought_about(log, task, event)
-    signal = "success" if trigger in ("succeed", "answer") else data.get("signal")
-    if signal is not None:
-        log.owed[task.id] = (signal, event.seq)
-
-
-def _brought_about(log: Checker, task: Task, event: Event) -> None:
-    """A move that somebody must have caused: by a word, by a decision, by a wish or by a plan."""
-    data, trigger = event.data, event.data["trigger"]
-    decided = log.due.pop((task.id, trigger), None) is not None
-    said = _SAID.get(trigger)
-    if said is not None and log.said.pop(task.id, None) != said:
-        log.find("move", f"{task.id} moves by {trigger}, and no answer says so")
-    if trigger == "approve" and task.armed is None:
-        log.find("approval", f"{task.id} is approved, and not everybody who must has said so")
-    if decided or log.adopted:
-        return
-    if by_person(event):
-        if trigger == "cancel" and log.said.get(task.id) != "answered":
-            log.find("move", f"{task.id} is cancelled by a person, and no answer says so")
-        return
-    if trigger == "retry" and not drifted(log.run, task):
-        log.find("move", f"{task.id} is tried again, and neither a decision nor a person said so")
-    elif trigger == "cancel" and not _may_cancel(log, task, data):
-        log.find("move", f"{task.id} is cancelled as {data['code']}, and nothing made it so")
-
-
-def _may_cancel(log: Checker, task: Task, data: dict[str, Any]) -> bool:
-    origin = log.run.tasks.get(data.get("origin", ""))
-    if origin is not None:
-        return origin.state is TaskState.CANCELLED and origin.reason_code == data["code"] and task.doomed
-    wish = {"cancelled": "cancel", "aborted": "abort"}.get(data["code"])
-    return (
-        log.run.wish == wish
-        if wish is not None
-        else (data["code"] == "condition" and task.step.when is not None)
-    )
-
-
-def _cited(log: Checker, task: Task, data: dict[str, Any]) -> None:
-    """Check that the evidence is an earlier event that says just this of this task."""
-    seq = data["evidence"].get("seq")
-    about, says, digest = log.evidence.get(seq, ("", "", None))
-    needed = "absent" if data.get("applied") == "no" else "applied"
-    mine = about == task.id or (says == "done" and log.adopted)
-    if not mine or says not in (needed, "done"):
-        log.find("evidence", f"{task.id}: event {seq!r} is no evidence that the effect is {needed}")
-    elif data["trigger"] == "settle" and digest != data["result_digest"]:
-        log.find("evidence", f"{task.id}: event {seq} gives another result")
+    return GUARDS[data["trigger"]](data, _effect_of(log.run, task, data), _applied_of(task, data))
 
 
 def _effect_of(run: Run, task: Task, data: dict[str, Any]) -> str:
@@ -189,3 +82,171 @@ def _applied_of(task: Task, data: dict[str, Any]) -> str:
     if trigger == "clear":
         return str(data["applied"])
     return task.applied
+
+
+def cited_evidence(log: Checker, event: Event) -> Said:
+    """A task leaves an unknown result only by an earlier event that says just this of this task, with this result."""
+    task, data = log.task(event), event.data
+    seq = data["evidence"].get("seq")
+    found = log.evidence.get(seq)
+    needed = "absent" if data.get("applied") == "no" else "applied"
+    mine = found is not None and (found.task == task.id or (found.says == "done" and log.adopted))
+    if found is None or not mine or found.says not in (needed, "done"):
+        return f"{task.id}: event {seq!r} is no evidence that the effect is {needed}"
+    if data["trigger"] == "settle" and found.result != data["result_digest"]:
+        return f"{task.id}: event {seq} gives another result"
+    return ""
+
+
+def result_digest(log: Checker, event: Event) -> Said:
+    """A result is the one that its digest names."""
+    del log
+    data = event.data
+    value = data["outcome"].get("value") if data["trigger"] == "succeed" else data["result"]
+    same = canon.value_digest("result", value) == data["result_digest"]
+    return "" if same else "the result is not the one that its digest names"
+
+
+def attempt_of_the_call(log: Checker, event: Event) -> Said:
+    """An outcome is of the attempt that was started; a start counts one more."""
+    task, data = log.task(event), event.data
+    right = task.attempt + 1 if data["trigger"] == "start" else task.attempt
+    return (
+        ""
+        if data["attempt"] == right
+        else f"{task.id}: attempt {data['attempt']} is stated; it is attempt {right}"
+    )
+
+
+# ── brought about ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def answered_in_its_batch(log: Checker, event: Event) -> Said:
+    """A task moves by approve, answer, reject or expire only after an answer in the same batch that says so."""
+    trigger, name = event.data["trigger"], event.task or ""
+    if log.said.get(name) != VERDICT[trigger]:
+        return f"{name} moves by {trigger}, and no answer says so"
+    return ""
+
+
+def everybody_approved(log: Checker, event: Event) -> Said:
+    """A task is approved when everybody who must has said so."""
+    task = log.task(event)
+    return "" if task.armed is not None else f"{task.id} is approved, and not everybody who must has said so"
+
+
+def brought_about(log: Checker, event: Event) -> Said:
+    """A retry or a cancellation has a cause: a decision, a person, a wish, a plan, or what it rests on."""
+    task, data, trigger = log.task(event), event.data, event.data["trigger"]
+    if (task.id, trigger) in log.due or log.adopted:
+        return ""
+    if by_person(event):
+        said = trigger != "cancel" or log.said.get(task.id) == "answered"
+        return "" if said else f"{task.id} is cancelled by a person, and no answer says so"
+    if trigger == "retry":
+        fine = drifted(log.run, task)
+        return "" if fine else f"{task.id} is tried again, and neither a decision nor a person said so"
+    if trigger == "cancel":
+        fine = _may_cancel(log, task, data)
+        return "" if fine else f"{task.id} is cancelled as {data['code']}, and nothing made it so"
+    return ""
+
+
+def _may_cancel(log: Checker, task: Task, data: dict[str, Any]) -> bool:
+    origin = log.run.tasks.get(data.get("origin", ""))
+    if origin is not None:
+        return origin.state is TaskState.CANCELLED and origin.reason_code == data["code"] and task.doomed
+    wish = {"cancelled": "cancel", "aborted": "abort"}.get(data["code"])
+    if wish is not None:
+        return log.run.wish == wish
+    return data["code"] == "condition" and task.step.when is not None
+
+
+def carried_out(log: Checker, event: Event) -> Said:
+    """What a decision, a word or a request demands (a retry, a question, an abort, another plan) follows in its batch."""
+    del event
+    if not log.due:
+        return ""
+    return "; ".join(
+        f"{what} of {name} had to follow in the batch of event {seq}, and did not"
+        for (name, what), seq in log.due.items()
+    )
+
+
+# ── the run ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def run_fits_its_tasks(log: Checker, event: Event) -> Said:
+    """The run ends only with nothing running, nothing asked, nothing unfinished, and no unknown effect unaccepted."""
+    trigger = event.data["trigger"]
+    fault = run_fault(trigger, **log.run.tally(trigger))
+    return f"the run moves by {trigger}: {fault}" if fault else ""
+
+
+def run_moved_for_a_reason(log: Checker, event: Event) -> Said:
+    """The run waits for something that is there, aborts or cancels on a wish, and is reopened by a person."""
+    run, data = log.run, event.data
+    trigger = data["trigger"]
+    if trigger in ("abort", "cancel") and run.wish != trigger:
+        ended = all(t.state in (TaskState.DONE, TaskState.CANCELLED) for t in run.tasks.values())
+        if not (trigger == "cancel" and ended):
+            return f"the run moves by {trigger}, and nobody wished it (wish {run.wish})"
+    if trigger == "resume" and (data["source"] == "failed" or run.paused) and not by_person(event):
+        return "an aborted or paused run is resumed, and no person did it"
+    if trigger == "hold" and not (run.wish == "pause" if data.get("paused") else run.questions):
+        return "the run waits, and neither is anybody asked nor did anybody pause it"
+    if trigger == "lose" and not run.counts[TaskState.UNKNOWN]:
+        return "the run waits for evidence, and no result is unknown"
+    return ""
+
+
+def true_report(log: Checker, event: Event) -> Said:
+    """The closing report says what the events say: what is done, what is not and why, what is unknown, what was used."""
+    said, right = event.data["report"], ending.report(log.run)
+    wrong = sorted(key for key in {*said, *right} if said.get(key) != right.get(key))
+    if not wrong:
+        return ""
+    key = wrong[0]
+    return f"the report says {key} {said.get(key)!r:.120}; by the events it is {right.get(key)!r:.120}"
+
+
+def wish_in_rank(log: Checker, event: Event) -> Said:
+    """A wish replaces only a weaker one; what it accepts is an unknown result."""
+    held, wish = log.run.wish, event.data["wish"]
+    lifted = wish == "none" and held == "pause"
+    if not lifted and not (STRENGTH.index(wish) >= STRENGTH.index(held) and wish != "none"):
+        return f"{wish} is wished while {held} is in force"
+    for name in event.data.get("acknowledged", ()):
+        if log.run.tasks[name].state is not TaskState.UNKNOWN:
+            return f"{name} is acknowledged, and its result is not unknown"
+    return ""
+
+
+def wished_by_somebody(log: Checker, event: Event) -> Said:
+    """A wish is a person's, or the abort that a decision of the same batch demands."""
+    if by_person(event) or (RUN, "abort") in log.due:
+        return ""
+    return f"{event.data['wish']} is wished, and neither a person nor a decision said so"
+
+
+MOVES: Final[tuple[Check, ...]] = (
+    check("C1", legal_task_move, "task_moved"),
+    check("C1", legal_run_move, "run_moved"),
+    check("C2", task_where_it_was, "task_moved"),
+    check("C2", run_where_it_was, "run_moved"),
+    check("C3", true_report, "run_closed"),
+    check("C4", evidence_for_the_move, "task_moved"),
+    check("C4", cited_evidence, "task:settle", "task:clear"),
+    check("C4", result_digest, "task:succeed", "task:answer", "task:settle"),
+    check("B5", attempt_of_the_call, "task_moved"),
+    check("B6", answered_in_its_batch, *(f"task:{trigger}" for trigger in VERDICT)),
+    check("E1", everybody_approved, "task:approve"),
+    check("C7", brought_about, "task:retry", "task:cancel"),
+    check("B4", carried_out, *BATCH),
+    check("C6", run_fits_its_tasks, "run_moved"),
+    check("C6", run_moved_for_a_reason, "run_moved"),
+    check("E6", wish_in_rank, "run_asked"),
+    check("E6", wished_by_somebody, "run_asked"),
+    check("C8", same_machines, "run_created"),
+)
+"""Checks of moves."""

@@ -1,7 +1,7 @@
 """Auditing a log where it lies: whatever is wrong with the bytes is a finding, never the end of the audit.
 
 The core judges events; here lines and rows become records, and what is kept outside the log (a head, checkpoints)
-is held against it.
+is held against it. Read, never changed; a store may be written to by its owner meanwhile.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -9,14 +9,15 @@ from typing import Self
 
 import attrs
 
-from fsm_agent.core.audit.audit import Audit, Finding
+from fsm_agent.core.audit.audit import Audit, Finding, chain_alone
 from fsm_agent.core.audit.audit import audit as audit_records
+from fsm_agent.core.audit.integrity import READABLE
 from fsm_agent.core.errors import CorruptError, NotFoundError
 from fsm_agent.core.events import Head, Record, from_body
+from fsm_agent.runtime.proof.lines import Lines, follow, opened, unread
 from fsm_agent.runtime.proof.signing import Checkpoint, Verifier
 from fsm_agent.stores.base import Store
-from fsm_agent.stores.lines import Blob
-from fsm_agent.stores.transfer import Source, read_log
+from fsm_agent.stores.transfer import Source
 
 HeadOf = Callable[[str], Head | None]
 """Returns the head of a run that is kept outside its log."""
@@ -43,10 +44,10 @@ def audit_run(
     key: Verifier | None = None,
     checkpoints_of: CheckpointsOf = no_checkpoints,
 ) -> Audit:
-    """Audit a run of *store*, also against where the store says that its log ends.
+    """Audit a run of *store* up to where it ends now, also against what the store itself says of it.
 
     Args:
-        store: Holds the run.
+        store: Holds the run; its owner may go on meanwhile.
         run: Its id.
         head: A head kept outside.
         key: Whose signatures count; None: none are looked at.
@@ -55,15 +56,17 @@ def audit_run(
     Raises:
         NotFoundError: No such run.
     """
-    stated = store.head(run)
-    records = _Guarded(lambda: store.read(run))
-    done = audit_records(run, records, _guarded(store.blob), head=head)
-    if records.fault is None and done.head != stated and not done.findings:
-        fault = f"the store says that the log ends at event {stated.seq}; it ends at event {done.head.seq}"
-        done = _with(done, fault, "head")
-    else:
-        done = _with(done, records.fault, "body")
-    return done if key is None else _signed(done, records.hashes, checkpoints_of(run), key)
+    signed = [] if key is None else list(checkpoints_of(run))  # before the log, which may grow
+    info = store.info(run)
+    records = _Guarded(lambda: store.read(run, until=info.head.seq), {c.head.seq for c in signed})
+    done = _unread(audit_records(run, records, _guarded(store.blob), head=head), records.fault)
+    if not done.findings:
+        same = done.head == info.head
+        words = f"the store says that the log ends at event {info.head.seq}; it ends at event {done.head.seq}"
+        done = done.made("stored-head", *(() if same else ((done.head.seq, words),)))
+        words = f"the store lists the run as {info.state}; its log leads to {done.state}"
+        done = done.made("stored-state", *(() if info.state == done.state else ((done.head.seq, words),)))
+    return done if key is None else _signed(done, records.hashes, signed, key)
 
 
 def audit_log(
@@ -71,7 +74,7 @@ def audit_log(
     *,
     head_of: HeadOf = none_kept,
     key: Verifier | None = None,
-    checkpoints_of: CheckpointsOf = no_checkpoints,
+    checkpoints_of: CheckpointsOf | None = None,
 ) -> Audit:
     """Audit a log file; a line that cannot be read is a finding, and nothing behind it is looked at.
 
@@ -79,37 +82,65 @@ def audit_log(
         source: The file.
         head_of: Where heads are kept outside.
         key: Whose signatures count; None: none are looked at.
-        checkpoints_of: Where the checkpoints are.
+        checkpoints_of: Where the checkpoints are; None: in the file itself.
 
     Raises:
         NotFoundError: There is no such file.
     """
-    values: dict[str, bytes] = {}
-    records = _Guarded(lambda: _records(source, values))
-    first = next(records, None)
-    run = _run_of(first)
-
-    def blob(name: str) -> bytes:
-        if name not in values:
-            raise CorruptError(f"value {name[:12]} is named and stands nowhere before; export the run again")
-        return values[name]
-
-    def everything() -> Iterator[Record]:
-        if first is not None:
-            yield first
-            yield from records
-
-    head = head_of(run) if first is not None else None
-    done = _with(audit_records(run, everything(), blob, head=head), records.fault, "body")
-    return done if key is None else _signed(done, records.hashes, checkpoints_of(run), key)
+    with opened(source) as file:
+        lines = Lines(file)
+        run = _run_of(next(iter(lines), None))
+        signed = [] if key is None else list((checkpoints_of or lines.checkpoints)(run))
+        records = _Guarded(lambda: iter(lines), {c.head.seq for c in signed})
+        first, everything = unread(records)
+        head = head_of(run) if first is not None else None
+        done = _unread(audit_records(run, everything, lines.value, head=head), lines.fault)
+    return done if key is None else _signed(done, records.hashes, signed, key)
 
 
-def _records(source: Source, values: dict[str, bytes]) -> Iterator[Record]:
-    for entry in read_log(source):
-        if isinstance(entry.item, Blob):
-            values[entry.item.digest] = entry.item.value
-        else:
-            yield entry.item
+def audit_hashes(
+    source: Source,
+    *,
+    head_of: HeadOf = none_kept,
+    key: Verifier | None = None,
+    checkpoints_of: CheckpointsOf | None = None,
+) -> Audit:
+    """Follow the chain of a log file, and hold what is kept outside against it; no rule is looked at.
+
+    Args:
+        source: The file.
+        head_of: Where heads are kept outside.
+        key: Whose signatures count; None: none are looked at.
+        checkpoints_of: Where the checkpoints are; None: in the file itself.
+
+    Raises:
+        NotFoundError: There is no such file.
+    """
+    with opened(source) as file:
+        lines = Lines(file)
+        run = _run_of(next(iter(lines), None))
+        signed = [] if key is None else list((checkpoints_of or lines.checkpoints)(run))
+        kept = head_of(run) if not lines.fault else None
+        wanted = {c.head.seq for c in signed} | ({kept.seq} if kept is not None else set())
+        end, fault, hashes = follow(run, file, wanted)
+    return _hashed(run, end, fault, kept, hashes, signed, key)
+
+
+def _hashed(
+    run: str,
+    end: Head,
+    fault: str,
+    kept: Head | None,
+    hashes: dict[int, bytes],
+    signed: list[Checkpoint],
+    key: Verifier | None,
+) -> Audit:
+    done = chain_alone(run, end, fault, kept=kept)
+    if kept is not None and not done.findings:
+        there = "another event" if kept.seq in hashes else "no event"
+        words = f"the head kept outside names event {kept.seq}; the log has {there} there"
+        done = done.made("head", *(() if hashes.get(kept.seq) == kept.hash else ((kept.seq, words),)))
+    return done if key is None else _signed(done, hashes, signed, key)
 
 
 def _run_of(first: Record | None) -> str:
@@ -133,12 +164,13 @@ class _Guarded:
     """Records until one cannot be read; then ``fault`` says why, and the log counts as ended there.
 
     Attributes:
-        hashes: Of the records so far, by seq.
+        hashes: Of the records that are wanted, by seq.
     """
 
-    def __init__(self, read: Callable[[], Iterator[Record]]) -> None:
-        self.fault: str | None = None
+    def __init__(self, read: Callable[[], Iterator[Record]], wanted: set[int]) -> None:
+        self.fault = ""
         self.hashes: dict[int, bytes] = {}
+        self._wanted = wanted
         self._read = read
         self._records: Iterator[Record] | None = None
 
@@ -153,40 +185,37 @@ class _Guarded:
         except CorruptError as error:
             self.fault = str(error)
             raise StopIteration from None
-        self.hashes[record.seq] = record.hash
+        if record.seq in self._wanted:
+            self.hashes[record.seq] = record.hash
         return record
 
 
-def _with(done: Audit, fault: str | None, check: str) -> Audit:
+def _unread(done: Audit, fault: str) -> Audit:
     """Return *done* with a finding for what could not be read."""
-    if fault is None:
+    if not fault:
         return done
-    finding = Finding(seq=done.head.seq + 1, check=check, message=fault)
-    empty = [f for f in done.findings if not (f.check == "begin" and f.seq == 0)]
-    return attrs.evolve(done, verdict="violations", findings=(*empty, finding))
+    finding = Finding(seq=done.head.seq + 1, check=READABLE.id, rule=READABLE.rule, message=fault)
+    told = tuple(f for f in done.findings if f.check != "last-batch")
+    checks = tuple(attrs.evolve(t, failed=t.failed + 1) if t.check == READABLE.id else t for t in done.checks)
+    return attrs.evolve(done, verdict="violations", findings=(*told, finding), checks=checks)
 
 
 def _signed(done: Audit, hashes: dict[int, bytes], checkpoints: Iterable[Checkpoint], key: Verifier) -> Audit:
     """Return *done* with how far checkpoints vouch for it, and a finding for each that does not fit."""
     signed = 0
-    findings = []
+    faults: list[tuple[int, str]] = []
     for found in checkpoints:
         if found.key != key.key:
             continue
         seq, digest = found.head
         if not key.holds(found):
-            findings.append(
-                Finding(seq=seq, check="signature", message=f"{key.key} did not sign this checkpoint")
-            )
+            faults.append((seq, f"{key.key} did not sign this checkpoint"))
         elif hashes.get(seq) != digest:
             there = "another event" if seq in hashes else "no event"
             words = f"a checkpoint signed by {key.key} names event {seq} ({digest.hex()[:12]}); the log has {there} there"
-            findings.append(Finding(seq=seq, check="signature", message=words))
+            faults.append((seq, words))
         else:
             signed = max(signed, seq)
-    if not signed and not findings:
-        findings.append(
-            Finding(seq=0, check="signature", message=f"no checkpoint of this run is signed by {key.key}")
-        )
-    verdict = "violations" if findings else done.verdict
-    return attrs.evolve(done, verdict=verdict, findings=(*done.findings, *findings), signed=signed)
+    if not signed and not faults:
+        faults.append((0, f"no checkpoint of this run is signed by {key.key}"))
+    return attrs.evolve(done.made("signature", *faults), signed=signed)

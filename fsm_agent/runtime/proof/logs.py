@@ -98,14 +98,24 @@ def _only(store: Store) -> str:
     return names[0]
 
 
-def _of_file(source: str | os.PathLike[str]) -> Log:
+def in_bytes(data: bytes) -> Log:
+    """Return the log that stands in the bytes of a file, exported or carried by a report.
+
+    Raises:
+        CorruptError: They do not begin like a log.
+    """
+    return _of_file(data)
+
+
+def _of_file(source: str | os.PathLike[str] | bytes) -> Log:
     values: dict[str, bytes] = {}
+    name = "in memory" if isinstance(source, bytes) else os.fspath(source)
 
     def blob(digest: str) -> bytes:
         try:
             return values[digest]
         except KeyError:
-            raise NotFoundError(f"log {os.fspath(source)}: the value {digest} is not in it") from None
+            raise NotFoundError(f"log {name}: the value {digest} is not in it") from None
 
     def records() -> Iterator[Record]:
         for entry in read_log(source):
@@ -118,9 +128,7 @@ def _of_file(source: str | os.PathLike[str]) -> Log:
     first = next(found, None)
     run = from_body(first.body).data.get("run") if first is not None else None
     if first is None or not isinstance(run, str):
-        raise CorruptError(
-            f"log {os.fspath(source)}: it does not begin with run_created, which names the run", seq=1
-        )
+        raise CorruptError(f"log {name}: it does not begin with run_created, which names the run", seq=1)
 
     def all_records() -> Iterator[Record]:
         yield first
@@ -156,7 +164,6 @@ def audit(
             source,
             head_of=lambda _: head,
             key=verifier,
-            checkpoints_of=lambda name: read_checkpoints(source, name),
         )
     with _store(source) as store:
         name = run if run is not None else _only(store)

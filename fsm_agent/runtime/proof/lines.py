@@ -1,0 +1,189 @@
+"""A log file read once, line by line, as it lies there: nothing of it is kept but where its large values stand.
+
+What the audit needs of a line is its bytes: the body, the hash, the number. The body is parsed by whoever judges it.
+"""
+
+import hashlib
+import io
+import os
+from collections.abc import Container, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
+from fsm_agent.core.events import Head, Record, from_line, genesis
+from fsm_agent.runtime.proof.signing import Checkpoint
+from fsm_agent.runtime.proof.signing import parse as parse_checkpoints
+from fsm_agent.stores.lines import CHECKPOINT, parse
+from fsm_agent.stores.transfer import Source
+
+_EVENT: Final = b"fsm_agent/event/v1\x00"
+_HASH: Final = b',"hash":"'
+_TAIL: Final = len(_HASH) + 64 + len('"}')
+_SEQ: Final = b',"seq":'
+_SPECIAL: Final = b'{"$'
+_NAME: Final = len('{"$blob":"')
+_VALUE: Final = _NAME + 64 + len('","value":')
+_AHEAD: Final = 1 << 20
+
+
+def opened(source: Source) -> BinaryIO:
+    """Return *source* as a file that can be read from any place.
+
+    Raises:
+        NotFoundError: No such file.
+        UsageError: It cannot be read.
+    """
+    if isinstance(source, bytes):
+        return io.BytesIO(source)
+    if isinstance(source, str | os.PathLike):
+        try:
+            return Path(source).open("rb", buffering=_AHEAD)
+        except FileNotFoundError:
+            raise NotFoundError(f"log {os.fspath(source)}: there is no such file; check the path") from None
+        except OSError as error:
+            raise UsageError(
+                f"log {os.fspath(source)}: {error.strerror}; name a file that can be read"
+            ) from None
+    return io.BytesIO(b"".join(source))
+
+
+class Lines:
+    """The lines of a log file.
+
+    Attributes:
+        fault: Why the file does not count to its end; empty if it does. Nothing behind the fault is read.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        """Read *file* from its beginning."""
+        self.fault = ""
+        self._file = file
+        self._values: dict[bytes, tuple[int, int]] = {}
+        self._moved = False
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the events as they are stored."""
+        file = self._file
+        file.seek(0)
+        at = number = 0
+        for number, line in enumerate(file, 1):
+            try:
+                record = self._record(line, at)
+            except CorruptError as error:
+                self.fault = f"log line {number}: {error}"
+                return
+            size = len(line)
+            if record is not None:
+                yield record
+                if self._moved:
+                    file.seek(at + size)  # a value was looked up
+                    self._moved = False
+            at += size
+        if not number:
+            self.fault = "log: the file is empty; a log starts with event 1"
+
+    def _record(self, line: bytes, at: int) -> Record | None:
+        """Return the event in *line*; of a large value remember where it stands."""
+        if not line.endswith(b"\n"):
+            raise CorruptError("it has no end; the file was cut there")
+        if line.startswith(_SPECIAL):
+            if not line.startswith(CHECKPOINT):
+                parse(line[:-1])
+                digest = line[_NAME : _NAME + 64]
+                self._values[bytes.fromhex(digest.decode())] = (at + _VALUE, len(line) - _VALUE - 2)
+            return None
+        return record_of(line[:-1])
+
+    def value(self, digest: str) -> bytes:
+        """Return a large value's bytes.
+
+        Raises:
+            CorruptError: None of that name stands before the event that names it.
+        """
+        place = self._values.get(_bytes(digest))
+        if place is None:
+            raise CorruptError(
+                f"value {digest[:12]} is named and stands nowhere before; export the run again"
+            )
+        self._moved = True
+        self._file.seek(place[0])
+        return self._file.read(place[1])
+
+    def checkpoints(self, run: str) -> list[Checkpoint]:
+        """Return the signed checkpoints of *run* that stand in the file."""
+        self._file.seek(0)
+        return list(parse_checkpoints(self._file, run))
+
+
+def _bytes(digest: str) -> bytes:
+    try:
+        return bytes.fromhex(digest)
+    except ValueError:
+        return b""
+
+
+def record_of(line: bytes) -> Record:
+    """Return the event in *line*, which has no end, without parsing what it says.
+
+    Raises:
+        CorruptError: The line is no event line.
+    """
+    tail = line[-_TAIL:]
+    body = line[:-_TAIL] + b"}"
+    at = body.rfind(_SEQ) + len(_SEQ)
+    stop = body.find(b",", at)
+    if tail.startswith(_HASH) and tail.endswith(b'"}') and at >= len(_SEQ) and body[at:stop].isdigit():
+        try:
+            digest = bytes.fromhex(tail[len(_HASH) : -2].decode("ascii"))
+        except ValueError:
+            return from_line(line)
+        if digest.hex().encode() == tail[len(_HASH) : -2]:
+            return Record(int(body[at:stop]), body, digest)
+    return from_line(line)
+
+
+def follow(run: str, file: BinaryIO, wanted: Container[int] = ()) -> tuple[Head, str, dict[int, bytes]]:
+    """Follow the chain of a log file and nothing else: whether its bytes are those that were written.
+
+    Args:
+        run: The run's id.
+        file: The log.
+        wanted: Numbers of events whose hashes are asked for.
+
+    Returns:
+        Where the chain holds to, why it does not go on (empty if it holds to the end), and the hashes asked for.
+    """
+    sha256, previous, seq = hashlib.sha256, genesis(run).hash, 0
+    hashes: dict[int, bytes] = {}
+    file.seek(0)
+    for number, line in enumerate(file, 1):
+        if line[:3] == _SPECIAL:
+            if not line.startswith(CHECKPOINT):
+                try:
+                    parse(line[:-1])
+                except CorruptError as error:
+                    return Head(seq, previous), f"log line {number}: {error}", hashes
+            continue
+        found = sha256(_EVENT + previous + line[: -_TAIL - 1] + b"}")
+        if line[-_TAIL - 1 :] != b'%b%b"}\n' % (_HASH, found.hexdigest().encode()):
+            words = f"log line {number}: it does not have the hash of its contents after event {seq}"
+            return Head(seq, previous), words, hashes
+        previous = found.digest()
+        seq += 1
+        if seq in wanted:
+            hashes[seq] = previous
+    return Head(seq, previous), "", hashes
+
+
+def unread(lines: Iterable[Record]) -> tuple[Record | None, Iterator[Record]]:
+    """Return the first of *lines*, and all of them."""
+    rest = iter(lines)
+    first = next(rest, None)
+
+    def everything() -> Iterator[Record]:
+        if first is not None:
+            yield first
+            yield from rest
+
+    return first, everything()
