@@ -35,8 +35,18 @@ _KEYS = (
     "within_s",
     "audit",
     "events",
+    "says",
+    "prompts",
     "refused",
 )
+
+
+@attrs.frozen(kw_only=True)
+class Prompt:
+    """What a planner must be told in one call, and what it must not be told."""
+
+    holds: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
 
 
 @attrs.frozen(kw_only=True)
@@ -55,6 +65,8 @@ class Expect:
         results: The result by task, compared exactly.
         within_us: Longest virtual time, in microseconds.
         events: How many events of a type the log must have.
+        says: Texts that must stand, in this order, in what the log says to people: questions, reasons, explanations.
+        prompts: What the planner must be told, one for each call from the first on.
         refused: Codes of faults for which the plan must be refused before anything runs.
     """
 
@@ -69,6 +81,8 @@ class Expect:
     results: Mapping[str, Any] = attrs.field(factory=dict)
     within_us: int | None = None
     events: Mapping[str, int] = attrs.field(factory=dict)
+    says: tuple[str, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
     refused: tuple[str, ...] = ()
 
 
@@ -93,6 +107,8 @@ class Observed:
         violations: What the audit found wrong, one sentence each.
         gaps: What the scenario left open and the simulation needed, one sentence each.
         events: How many events of each type the log has, every type listed.
+        words: What the log says to people, oldest first.
+        prompts: What the planner was told, one text for each call; only if somebody looks at them.
         refused: Codes of the faults for which the plan was refused; empty when it was accepted.
     """
 
@@ -108,6 +124,8 @@ class Observed:
     violations: Sequence[str] = ()
     gaps: Sequence[str] = ()
     events: Mapping[str, int] = attrs.field(factory=dict)
+    words: Sequence[str] = ()
+    prompts: Sequence[str] = ()
     refused: Sequence[str] = ()
 
 
@@ -137,10 +155,23 @@ def parse(node: Node, tools: Iterable[str]) -> Expect:
         results={k: n.value for k, n in _table(fields.get("results")).items()},
         within_us=fields["within_s"].seconds() if "within_s" in fields else None,
         events=_events(fields.get("events")),
+        says=_texts(fields.get("says")),
+        prompts=tuple(_prompt(n) for n in fields["prompts"].items("a list of prompts"))
+        if "prompts" in fields
+        else (),
         refused=tuple(n.text() for n in fields["refused"].items("a list of fault codes"))
         if "refused" in fields
         else (),
     )
+
+
+def _texts(node: Node | None) -> tuple[str, ...]:
+    return () if node is None else tuple(part.text() for part in node.items("a list of texts"))
+
+
+def _prompt(node: Node) -> Prompt:
+    fields = node.fields("holds", "lacks")
+    return Prompt(holds=_texts(fields.get("holds")), lacks=_texts(fields.get("lacks")))
 
 
 def _table(node: Node | None) -> dict[str, Node]:
@@ -208,6 +239,8 @@ def failures(expect: Expect, observed: Observed) -> list[str]:
         if hit is not None:
             found.append(f"never: {_show(hit)} happened, and {_show(pattern)} must not")
     found += _compare("events of type", expect.events, observed.events, "there are none")
+    found += _unsaid(expect.says, observed.words)
+    found += _untold(expect.prompts, observed.prompts)
     found += _compare("result of", expect.results, observed.results, "it has no result")
     # Events of one instant are stamped a microsecond apart, so times are compared to the millisecond.
     if expect.within_us is not None and observed.virtual_us // 1000 > expect.within_us // 1000:
@@ -252,6 +285,32 @@ def _missing(what: str, patterns: Sequence[Pattern], seen: Sequence[Pattern]) ->
             return [f"{what}: {_show(pattern)} was not seen{after}; seen: {shown}"]
         place = partner + 1
     return []
+
+
+def _unsaid(texts: Sequence[str], words: Sequence[str]) -> list[str]:
+    """Find the first of *texts* that is said nowhere after the one before it; one saying may hold several."""
+    place = 0
+    for text in texts:
+        where = next((i for i in range(place, len(words)) if text in words[i]), None)
+        if where is None:
+            return [
+                f"says: {text!r} was not said{' by then' if place else ''}; said: {' | '.join(words) or 'nothing'}"
+            ]
+        place = where
+    return []
+
+
+def _untold(expected: Sequence[Prompt], told: Sequence[str]) -> list[str]:
+    found = []
+    for number, prompt in enumerate(expected, 1):
+        if number > len(told):
+            return [*found, f"prompt {number}: the planner was asked {len(told)} times"]
+        text = told[number - 1]
+        found += [f"prompt {number}: it lacks {words!r}" for words in prompt.holds if words not in text]
+        found += [
+            f"prompt {number}: it holds {words!r}, and must not" for words in prompt.lacks if words in text
+        ]
+    return found
 
 
 def _show(pattern: Pattern) -> str:

@@ -6,7 +6,7 @@ log, the audit, the comparison).
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -147,6 +147,10 @@ def _create(
     )
 
 
+_WORDS: Final = ("say", "reason", "why", "note", "text", "explanation", "explanation_zh")
+"""Members of events in which they speak to people."""
+
+
 def _repairs(scenario: Scenario) -> tuple[Repair, ...]:
     found = scenario.repairs
     return load_repairs(found) if isinstance(found, str) else repairs.read(found, where=scenario.name)
@@ -174,6 +178,8 @@ def _observe(scenario: Scenario, done: VirtualRun, world: World, store: Store) -
         violations=[f"event {f.seq}, {f.check}: {f.message}" for f in audited.findings],
         gaps=(*done.gaps, *world.gaps),
         events=dict.fromkeys(TYPES, 0) | Counter(e.type for e in events),
+        words=[event.data[key] for event in events for key in _WORDS if isinstance(event.data.get(key), str)],
+        prompts=done.prompts,
     )
     return attrs.evolve(_result(scenario, observed, events, tuple(done.refused)), ledger=tuple(world.effects))
 

@@ -31,6 +31,7 @@ from fsm_agent.core.inputs import (
     Tick,
 )
 from fsm_agent.core.machine import RunState, TaskState
+from fsm_agent.core.replanning import prompt
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.driving.engine import Engine
 from fsm_agent.runtime.driving.letters import Word
@@ -68,6 +69,7 @@ class VirtualRun:
         clock: As given.
         refused: What people said and the engine refused, oldest first.
         gaps: Why the simulation was given up, if it was.
+        prompts: What the planner was told, one text for each call, if the scenario looks at them.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class VirtualRun:
     ) -> None:
         self.refused: list[str] = []
         self.gaps: list[str] = []
+        self.prompts: list[str] = []
         self._scenario = scenario
         self._create = create
         self._world = world
@@ -210,6 +213,9 @@ class VirtualRun:
                 spec = self._spec(command)
                 self._feed(replies.finding(self._judge, spec, command, found, still_out=out))
             case AskPlanner():
+                if self._scenario.expect.prompts:
+                    asked = prompt.replan(command.briefing)
+                    self.prompts.append("\n".join(message["content"] for message in asked))
                 self._feed(self._proposal(command.request))
             case StopCall():
                 pass  # nobody waits any more, but the call goes on: its reply arrives late

@@ -423,3 +423,40 @@ def test_steps_that_make_the_same_call_under_another_id_are_found_without_a_run(
     )
     assert strategy.same_calls(old, new) == {"a2": "a"}
     assert strategy.diff(old, new).changed == ("b",)
+
+
+# ── done reads that are wanted anew ───────────────────────────────────────────────────────────────────────────
+
+WHOLE = {"rules": {"params": {"local_replans": 0}}}
+
+
+def test_a_finished_read_with_other_arguments_makes_another_strategy_of_the_same_rest():
+    plan = [step("a", args={"x": 1}), step("b", "gone", "a", args={"n": "$a"})]
+    tools = {
+        **WORLD,
+        "look": {"effect": "read", "calls": [{"return": 1}, {"return": 2}]},
+        "gone": {"effect": "read", "calls": [NO, {"return": 3}]},
+    }
+    result = play(
+        plan, [step("a", args={"x": 2}), step("b", "gone", "a", args={"n": "$a"})], tools=tools, **WHOLE
+    )
+    assert adopted(result)["diff"]["changed"] == ["a"]
+    assert started(result) == ["a", "b", "a", "b"]
+
+
+def test_its_old_call_is_still_taken_over_under_a_new_name():
+    plan = [step("a", args={"x": 1}), step("b", "gone", "a", args={"n": "$a"})]
+    tools = {
+        **WORLD,
+        "look": {"effect": "read", "calls": [{"return": 1}, {"return": 2}]},
+        "gone": {"effect": "read", "calls": [NO, {"return": 3}]},
+    }
+    proposal = [
+        step("old", args={"x": 1}),
+        step("a", args={"x": 2}),
+        step("b", "gone", "a", "old", args={"n": "$a", "m": "$old"}),
+    ]
+    result = play(plan, proposal, tools=tools, **WHOLE)
+    assert adopted(result)["diff"]["reused"] == {"old": "a"}
+    assert (result.results["old"], result.results["a"]) == (1, 2)
+    assert started(result) == ["a", "b", "a", "b"]

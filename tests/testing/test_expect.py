@@ -24,6 +24,8 @@ def observed(**parts):
         ],
         "virtual_us": 1_500_000,
         "events": {"decided": 3, "late_result": 0},
+        "words": ["may it be done?", "because of x", "done"],
+        "prompts": ["one and two", "three"],
     }
     return Observed(**{**seen, **parts})
 
@@ -44,6 +46,8 @@ def missed(expect, **parts):
         {"decisions": [["a", "*", "accept"], ["run", "budget_low", "*"]]},
         {"never": [["a", "failed"], ["*", "*", "retry"], ["b", "success", "accept"]]},
         {"audit": "clean"},
+        {"says": ["may", "it", "because of x", "done"]},
+        {"prompts": [{"holds": ["one", "two"], "lacks": ["three"]}, {}]},
     ],
 )
 def test_what_is_met_says_nothing(expect):
@@ -74,6 +78,11 @@ def test_what_is_met_says_nothing(expect):
             {"never": [["*", "conflict", "*"]]},
             "never: b conflict escalate happened, and * conflict * must not",
         ),
+        ({"says": ["nobody"]}, "says: 'nobody' was not said; said: may it be done? | because of x | done"),
+        ({"says": ["because", "may it"]}, "says: 'may it' was not said by then; said: may it be done? | "),
+        ({"prompts": [{"holds": ["four"]}]}, "prompt 1: it lacks 'four'"),
+        ({"prompts": [{}, {"lacks": ["three"]}]}, "prompt 2: it holds 'three', and must not"),
+        ({"prompts": [{}, {}, {"holds": ["x"]}]}, "prompt 3: the planner was asked 2 times"),
         (
             {"refused": ["cycle"]},
             "refused: the plan was expected to be refused for cycle; found: the plan was accepted",

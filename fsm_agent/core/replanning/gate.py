@@ -77,8 +77,9 @@ def judge(
     _in_scope(run, plan, scope, failed)
     reuse, invalidated = _reused(run, plan, scope)
     _lawful(run, plan, reuse)
-    done = strategy.done_calls(run)
-    signature = strategy.signature(plan, {**done, **{new: done[old] for new, old in reuse.items()}})
+    calls = strategy.done_calls(run)
+    done = {name: call for name, call in calls.items() if name not in invalidated}
+    signature = strategy.signature(plan, {**done, **{new: calls[old] for new, old in reuse.items()}})
     if signature in run.strategies and not by_person:
         raise RefusedProposalError(
             "strategy", "this strategy was tried before and failed; propose another one", signature
@@ -88,7 +89,7 @@ def judge(
     found = _difference(run, old, plan, reuse, invalidated)
     if not found.added and not found.changed and not found.removed and not by_person:
         raise RefusedProposalError("strategy", "nothing in it differs from the plan in force", signature)
-    if not by_person and all(step.id in done and step.id not in invalidated for step in plan.steps):
+    if not by_person and all(step.id in done for step in plan.steps):
         raise RefusedProposalError(
             "strategy",
             "it leaves nothing to do; plan what is still needed for the goal, or say why it is infeasible",
