@@ -15,6 +15,10 @@ AUDITED = {
     "core/test_decide.py": {"Lab"},  # a run's first events only, for a loop of one's own
     "core/test_gate.py": {"simulate"},  # no failures: the audit is one of them
     "core/test_replay.py": {"Lab"},  # checks the run, then takes its log apart
+    "crash/test_clocks.py": {
+        "Engine.create",
+        "Engine.open",
+    },  # crashed engines; each log is audited at its end
     "crash/fighter.py": {"Engine.create", "Engine.open"},  # whoever watches the rivals audits their logs
     "laws/chaos.py": {"Lab"},
     "laws/replans.py": {"simulate"},  # each result is checked, its audit too

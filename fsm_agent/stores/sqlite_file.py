@@ -119,9 +119,14 @@ def connect(path: Path, *, read_only: bool, create: bool, vfs: str | None = None
     return db
 
 
+def log_of(path: Path) -> Path:
+    """Return where SQLite keeps the write-ahead log of the file at *path*: beside the file, not beside a link to it."""
+    return Path(f"{os.path.realpath(path)}-wal")
+
+
 def side_files(path: Path) -> bool:
     """Say whether someone has the file open for writing, or left without closing it."""
-    return Path(f"{path}-wal").exists()
+    return log_of(path).exists()
 
 
 def _look(path: Path, *, may_create: bool) -> None:

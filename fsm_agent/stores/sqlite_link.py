@@ -15,7 +15,7 @@ import apsw
 from fsm_agent.core.errors import CorruptError, StoreDeadError
 from fsm_agent.stores import checks
 from fsm_agent.stores.files import identity
-from fsm_agent.stores.sqlite_file import connect, side_files, translate
+from fsm_agent.stores.sqlite_file import connect, log_of, side_files, translate
 
 _NORMAL: Final = 1
 _FULL: Final = 2
@@ -36,7 +36,6 @@ class Link:
         self.dead = ""
         self.read_only = read_only
         self._path = path
-        self._wal = Path(f"{path}-wal")
         self._vfs = vfs
         self._opened = 0
         self._level = 0
@@ -143,4 +142,5 @@ class Link:
         self._opened += 1
         self._level = 0
         self.db = connect(self._path, read_only=self.read_only, create=create, vfs=self._vfs)
+        self._wal = log_of(self._path)
         self._found, self._found_wal = identity(self._path), None

@@ -107,6 +107,21 @@ class HandlesContract(StoreSuite):
         one.close()
         two.close()
 
+    def test_what_was_written_is_there_for_others_before_it_is_flushed(self, tmp_path: Path) -> None:
+        """So it outlives the process that wrote it; nothing to write is nothing wrong."""
+        if not self.shared:
+            return
+        one, two = self.open(tmp_path), self.open(tmp_path)
+        one.write()
+        lease = one.create("r", "ann", now_us=0, ttl_us=TTL_US)
+        records = batch(genesis("r"), 3)
+        one.append(lease, genesis("r"), records, blobs={}, barrier=False, state="running", now_us=5)
+        one.write()
+        assert list(two.read("r")) == records
+        assert two.info("r").state == "running"
+        one.close()
+        two.close()
+
     def test_a_zombie_in_another_handle_is_fenced_before_its_next_write_counts(self, tmp_path: Path) -> None:
         """With a barrier at once; without one at the latest when it flushes, and nothing of it is in the log."""
         if not self.shared:

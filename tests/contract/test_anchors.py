@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_agent.core.errors import CorruptError, StoreError
+from fsm_agent.core.errors import CorruptError, StoreError, StoreUnusableError
 from fsm_agent.core.events import Head
 from fsm_agent.stores.anchors import read_anchor, write_anchor
 
@@ -86,4 +86,23 @@ def test_a_file_that_holds_no_anchors_is_corrupt_and_stays(tmp_path, text):
 def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
     for place in ("/proc/fsm/heads", "/dev/null/heads"):
         with pytest.raises(StoreError, match="anchor /"):
+            write_anchor(place, "r", head(1))
+
+
+def unreadable(place):
+    """Places at which nothing can be read, whoever asks."""
+    (place / "file").write_text("x")
+    yield str(place / "file" / "below") + "/"
+    (place / "loop").symlink_to(place / "loop")
+    yield str(place / "loop") + "/"
+    (place / "heads" / "r.anchor.json").mkdir(parents=True)
+    yield str(place / "heads") + "/"
+
+
+def test_a_place_that_cannot_be_read_is_a_clear_error_and_no_head(tmp_path):
+    """Without the head nobody can say whether a log has lost its end, so nobody goes on as if it had not."""
+    for place in unreadable(tmp_path):
+        with pytest.raises(StoreUnusableError, match="cannot be read"):
+            read_anchor(place, "r")
+        with pytest.raises(StoreError, match="anchor"):
             write_anchor(place, "r", head(1))

@@ -66,7 +66,7 @@ def test_a_process_that_ends_at_any_write_of_sqlite_loses_nothing_that_was_ackno
 
 @pytest.mark.parametrize("name", ["runs.db", "runs.jsonl"])
 def test_several_may_make_the_store_at_the_same_moment(tmp_path, name):
-    for round_ in range(12):
+    for round_ in range(60):
         place, together, failures = tmp_path / str(round_) / name, threading.Barrier(4), []
 
         def make(who, place=place, together=together, failures=failures):

@@ -235,7 +235,6 @@ def test_fifty_threads_that_outlive_their_deadline_do_not_use_the_workers_up(tmp
             assert landed == [99]
             slow_ones = [t for n, t in run.run.tasks.items() if n != "last"]
             await run._driving().wait(lambda: all(t.state == "unknown-result" for t in slow_ones))
-            assert [t.attempt for t in slow_ones] == [1] * 50
             gate.set()
             await run._driving().wait(lambda: all(t.state == "done" for t in run.run.tasks.values()))
             assert sorted(landed) == [*range(50), 99]

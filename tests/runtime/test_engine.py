@@ -259,8 +259,8 @@ def test_a_listener_that_fails_does_not_fail_the_run_nor_the_next_listener():
     assert_clean(engine)
 
 
-def event(type_, **data):
-    return Event(1, 1, type_, data)
+def event(type_, *, actor=None, **data):
+    return Event(1, 1, type_, data, actor=actor)
 
 
 @pytest.mark.parametrize(
@@ -279,6 +279,14 @@ def event(type_, **data):
         (event("task_moved", trigger="succeed"), False),
         (event("decided"), False),
         (event("note_added"), False),
+        (event("planner_asked"), True),
+        *(
+            (event(name, actor={"kind": "human", "id": "ann"}), True)
+            for name in ("note_added", "input_changed")
+        ),
+        (event("reconciled", actor={"kind": "human", "id": "ann"}), True),
+        (event("reconciled", actor={"kind": "tool", "id": "pay"}), False),
+        (event("move_refused", actor={"kind": "human", "id": "ann"}), False),
     ],
 )
 def test_what_must_be_durable_before_anything_is_done_about_it(happened, barrier):

@@ -4,8 +4,11 @@ import asyncio
 
 import pytest
 
-from fsm_agent import Reconciled, Toolbox, ToolError
+from fsm_agent import Reconciled, RunController, Toolbox, ToolError
 from fsm_agent.core.errors import NotFoundError
+from fsm_agent.core.inputs import Note, Person
+from fsm_agent.runtime.driving.delivery import deliver
+from fsm_agent.runtime.driving.letters import to_letter
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.runtime.proof.heads import Heads
 from fsm_agent.runtime.proof.retention import collect
@@ -193,3 +196,61 @@ def test_a_log_that_has_lost_its_end_is_evidence_and_stays(tmp_path):
     assert f"is event {head.seq}" in swept(store)["r"]
     assert store.tombstones() == []
     store.close()
+
+
+# ── others at the same time ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Meanwhile:
+    """A store in which somebody else does something just before the n-th call of a method."""
+
+    def __init__(self, store, method, act):
+        self._store, self._method, self._act = store, method, act
+
+    def __getattr__(self, name):
+        if name == self._method and self._act is not None:
+            act, self._act = self._act, None
+            act()
+        return getattr(self._store, name)
+
+
+def test_two_who_remove_at_the_same_time_remove_each_run_once(store):
+    for name in ("a", "b", "c"):
+        go(done(store, name))
+    found = []
+    other = Meanwhile(store, "acquire", lambda: found.append(swept(store)))
+    assert swept(other) == {}
+    assert found == [{"a": "", "b": "", "c": ""}]
+    assert len(store.tombstones()) == 3
+
+
+def test_a_run_that_is_taken_over_while_it_is_looked_at_stays(store):
+    go(done(store))
+
+    def resume():
+        store.acquire("r", "heir", now_us=now_us(31), ttl_us=1, force=True)
+
+    (kept,) = swept(Meanwhile(store, "remove", resume)).values()
+    assert "heir holds it" in kept
+    assert store.info("r").state == "done"
+    assert swept(store, days=40) == {"r": ""}
+
+
+def test_whoever_resumes_a_run_that_is_being_removed_is_told_so(store):
+    go(done(store))
+
+    def remove():
+        assert swept(store) == {"r": ""}
+
+    late = Meanwhile(store, "acquire", remove)
+    with pytest.raises(NotFoundError, match="it was removed"):
+        go(RunController.open(late, "r", toolbox(lambda: 1)))
+
+
+def test_a_run_with_a_letter_that_nobody_has_read_stays_until_it_is_answered(store):
+    go(done(store))
+    store.post("r", to_letter(Note(text="wait", who=Person(by="ann"))), now_us=1)
+    (kept,) = swept(store).values()
+    assert "1 letter to it is unread" in kept
+    deliver(store, "r")
+    assert swept(store, days=99) == {"r": ""}

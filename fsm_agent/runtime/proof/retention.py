@@ -83,7 +83,8 @@ def _judge(store: Store, run: str) -> tuple[str, dict[str, Any]]:
         return f"its log does not verify, which somebody should look at first: {error}", {}
     waiting = len(store.letters(run))
     if waiting:
-        return f"{waiting} letters to it are unread; resume it, so that they are answered", {}
+        letters = "1 letter to it is" if waiting == 1 else f"{waiting} letters to it are"
+        return f"{letters} unread; resume it, so that somebody answers", {}
     seq, digest = store.head(run)
     facts = {"head": {"seq": seq, "hash": digest.hex()}, "state": state.state.value, "closed_us": state.at}
     return why_kept(state), facts
