@@ -11,9 +11,22 @@ import attrs
 
 from fsm_agent.core.audit.checker import Checker, Finding
 from fsm_agent.core.audit.checks import CHECKS, Tally, hold, kind_of, tally
-from fsm_agent.core.audit.integrity import APPLIES, CANONICAL, CHAIN, READABLE, VALUES
+from fsm_agent.core.audit.integrity import (
+    APPLIES,
+    CANONICAL,
+    CHAIN,
+    READABLE,
+    VALUES,
+    applies,
+    canonical_bytes,
+    hash_chain,
+    kept_head,
+    large_values,
+    last_batch,
+    readable,
+)
 from fsm_agent.core.errors import CorruptError, FsmAgentError
-from fsm_agent.core.events import Event, Head, Record, chain, from_body, genesis, hydrate, to_body
+from fsm_agent.core.events import Event, Head, Record, genesis
 
 __all__ = ["CHECKS", "Audit", "Finding", "Tally", "audit", "chain_alone"]
 
@@ -115,25 +128,29 @@ def audit(run: str, records: Iterable[Record], blob: Blobs, *, head: Head | None
         head: A head kept outside the log, to notice a cut or forked tail.
     """
     log = Checker(run, blob)
-    end, ruled, moves = genesis(run), True, 0
-    read = held = 0
-    kept = ""
+    end: Head | Record = genesis(run)
+    ruled, there = True, b""
+    read = held = moves = 0
+    wanted = head.seq if head is not None else 0
     for record in records:
         read += 1
         event = _event(log, record)
         log.previous = record.hash
-        end = Head(record.seq, record.hash)
-        if head is not None and head.seq == record.seq and head.hash != record.hash:
-            kept = "the log has another event here than the head kept outside says"
+        end = record
+        if record.seq == wanted:
+            there = record.hash
         if event is None or not ruled:
             ruled = False
             continue
         held += 1
         kind = kind_of(event)
-        moves += kind[:5] == "task:" or kind[:4] == "run:"
+        moves += kind[4:5] == ":" or kind[3:4] == ":"
         hold(log, event, kind)
-        ruled = _applied(log, event)
-        if ruled and event.seq == log.tx_end:
+        words = applies(log, event)
+        if words:
+            log.find(APPLIES.id, APPLIES.rule, words, event.seq)
+            ruled = False
+        elif event.seq == log.tx_end:
             hold(log, event, "batch")
             log.end_batch()
     made = {
@@ -152,63 +169,39 @@ def audit(run: str, records: Iterable[Record], blob: Blobs, *, head: Head | None
         decisions=log.seen["decided"],
         findings=tuple(log.findings),
         checks=tally(log, held, made),
-        head=end,
+        head=Head(end.seq, end.hash),
         state=log.run.state.value,
         kept=head,
     )
-    return _whole(log, found, kept)
+    words = last_batch(log, read, ruled=ruled)
+    found = found.made("last-batch", *([(log.seq, words)] if words else []))
+    if head is None:
+        return found
+    words = kept_head(head, found.head, there)
+    return found.made("head", *([(head.seq if there else 0, words)] if words else []))
 
 
 def _event(log: Checker, record: Record) -> Event | None:
     """Return the event in *record*, large values put back; None if it cannot be read."""
     log.record = record
-    body = record.body
-    if chain(log.previous, body) != record.hash:
-        words = "the event does not have the hash of its contents after the event before it"
+    words = hash_chain(log.previous, record)
+    if words:
         log.find(CHAIN.id, CHAIN.rule, words, record.seq)
     try:
-        event = from_body(body)
+        event = readable(record)
     except FsmAgentError as error:
         log.find(READABLE.id, READABLE.rule, str(error), record.seq)
         return None
     log.seen["readable"] += 1
-    if to_body(event) != body:
-        words = "the stored bytes are not the canonical form of this event"
+    words = canonical_bytes(event, record)
+    if words:
         log.find(CANONICAL.id, CANONICAL.rule, words, record.seq)
-    if _MARKS[0] in body or _MARKS[1] in body:
-        log.seen["values"] += 1
-        try:
-            return hydrate(event, log.blob)
-        except FsmAgentError as error:
-            log.find(VALUES.id, VALUES.rule, str(error), record.seq)
-            return None
-    return event
-
-
-def _applied(log: Checker, event: Event) -> bool:
-    """Fold *event*; False if it cannot be applied to the state before it."""
+    body = record.body
+    if _MARKS[0] not in body and _MARKS[1] not in body:
+        return event
+    log.seen["values"] += 1
     try:
-        log.take(event)
-    except Exception as error:  # noqa: BLE001 - a forged event may make the fold stumble over anything
-        words = f"{event.type} cannot be applied to the state before it ({type(error).__name__}: {error})"
-        log.find(APPLIES.id, APPLIES.rule, words, event.seq)
-        return False
-    return True
-
-
-def _whole(log: Checker, found: Audit, kept: str) -> Audit:
-    """Add what can be said only about the log as a whole."""
-    if not found.events:
-        found = found.made("last-batch", (0, "the log is empty"))
-    elif not found.unchecked and log.tx_end > log.seq:
-        found = found.made("last-batch", (log.seq, f"the last batch should end at event {log.tx_end}"))
-    else:
-        found = found.made("last-batch")
-    head, end = found.kept, found.head
-    if head is None:
-        return found
-    if head.seq > end.seq:
-        return found.made(
-            "head", (0, f"the head kept outside is at event {head.seq}; the log ends at {end.seq}")
-        )
-    return found.made("head", *([(head.seq, kept)] if kept else []))
+        return large_values(event, log.blob)
+    except FsmAgentError as error:
+        log.find(VALUES.id, VALUES.rule, str(error), record.seq)
+        return None

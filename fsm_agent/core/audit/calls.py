@@ -39,13 +39,14 @@ def run_lets_it_start(log: Checker, event: Event) -> Said:
 
 def dependencies_let_it(log: Checker, event: Event) -> Said:
     """A task starts, or asks a person, when the steps that it depends on are done."""
-    task = log.task(event)
+    del event
+    task = log.task
     return "" if task.ready else f"{task.id} starts although its dependencies do not let it"
 
 
 def back_off_is_over(log: Checker, event: Event) -> Said:
     """A task starts again when its delay is over, and not before."""
-    early = log.task(event).not_before - event.at
+    early = log.task.not_before - event.at
     return "" if early <= 0 else f"{event.task} starts {early / 1e6:g} s before its delay is over"
 
 
@@ -57,9 +58,9 @@ def breaker_is_closed(log: Checker, event: Event) -> Said:
 
 def call_of_the_plan(log: Checker, event: Event) -> Said:
     """A call is of the tool that the plan in force names, with the effect class that the registry declares."""
-    run, task, data = log.run, log.task(event), event.data
+    run, task, data = log.run, log.task, event.data
     spec = _spec(log, event)
-    if spec is None or spec.effect.value != data["effect"]:
+    if spec is None or spec.effect != data["effect"]:
         return f"{task.id} starts {data['tool']} as {data['effect']}; the registry knows it otherwise"
     if not run.plans(task):
         return f"{task.id} starts, and the plan in force does without it"
@@ -69,7 +70,7 @@ def call_of_the_plan(log: Checker, event: Event) -> Said:
 
 def arguments_of_the_plan(log: Checker, event: Event) -> Said:
     """A call has the arguments that the plan resolves to, or those that a person made of exactly these."""
-    run, task, spec = log.run, log.task(event), _spec(log, event)
+    run, task, spec = log.run, log.task, _spec(log, event)
     if spec is None or log.by_caller:
         return None
     planned = _planned(run, task)
@@ -101,7 +102,7 @@ def arguments_fit_the_tool(log: Checker, event: Event) -> Said:
 
 def digest_and_key(log: Checker, event: Event) -> Said:
     """The digest of a call is that of tool and arguments; its key is that of run, step and digest, so it never changes."""
-    spec, data, task = _spec(log, event), event.data, log.task(event)
+    spec, data, task = _spec(log, event), event.data, log.task
     if spec is None:
         return None
     digest = arguments.args_digest(spec, data["args"])
@@ -117,13 +118,13 @@ def never_twice(log: Checker, event: Event) -> Said:
     spec = _spec(log, event)
     if spec is None:
         return None
-    why = arguments.effect_before(log.run, log.task(event), spec, event.data["key"])
+    why = arguments.effect_before(log.run, log.task, spec, event.data["key"])
     return f"{event.task} starts a {spec.effect.value}: {why}" if why else ""
 
 
 def deadline_of_the_tool(log: Checker, event: Event) -> Said:
     """A call is waited for as long as its step, or else its tool, says; in a loop that somebody else keeps, as that says."""
-    spec, step = _spec(log, event), log.task(event).step
+    spec, step = _spec(log, event), log.task.step
     if spec is None or log.by_caller:
         return None
     right = event.at + (spec.timeout_us if step.timeout_us is None else step.timeout_us)
@@ -136,7 +137,7 @@ def within_budget(log: Checker, event: Event) -> Said:
     run = log.run
     wanted = Usage()
     if event.type == "task_moved":
-        wanted = budget.estimate(run, log.task(event).step, event.data["tool"])
+        wanted = budget.estimate(run, log.task.step, event.data["tool"])
         said = Usage(**event.data.get("reserve", {}))
         if said != wanted:
             return f"{event.task} reserves {said}; it is expected to use {wanted}"
@@ -148,13 +149,13 @@ def within_budget(log: Checker, event: Event) -> Said:
 
 def conditions_hold(log: Checker, event: Event) -> Said:
     """A task starts, or asks a person, when its condition and the preconditions that stop it are true."""
-    run, step, data = log.run, log.task(event).step, event.data
+    run, step, data = log.run, log.task.step, event.data
     if step.when is None and not step.preconditions:
         return None
     if step.when is not None and _verdict(run, step.when) is not True:
         return f"{event.task} moves on, and its condition `{step.when.text}` is not true"
-    args = data["args"] if "args" in data else _planned(run, log.task(event)) or {}
-    if "args" not in data and log.task(event).armed is not None:
+    args = data["args"] if "args" in data else _planned(run, log.task) or {}
+    if "args" not in data and log.task.armed is not None:
         return ""  # with arguments that a person changed; the request that follows shows them
     for condition in step.preconditions:
         if condition.severity == "stop" and _verdict(run, condition.check, {"args": args}) is not True:
@@ -164,7 +165,7 @@ def conditions_hold(log: Checker, event: Event) -> Said:
 
 def given_up_for_its_condition(log: Checker, event: Event) -> Said:
     """A task is given up for its condition only if that is false."""
-    step, data = log.task(event).step, event.data
+    step, data = log.task.step, event.data
     if data["code"] != "condition" or data.get("origin") or step.when is None:
         return None
     false = _verdict(log.run, step.when) is False
@@ -182,7 +183,7 @@ def _verdict(run: Run, check_: Expr, more: Mapping[str, Any] | None = None) -> b
 
 def success_is_verified(log: Checker, event: Event) -> Said:
     """A call has succeeded only if what it returned makes ``done_when`` true, and failed by it only if it does not."""
-    task, data = log.task(event), event.data
+    task, data = log.task, event.data
     done_when = task.step.done_when
     outcome = data.get("outcome", {})
     if done_when is None or outcome.get("kind") != "value":
@@ -216,13 +217,13 @@ def timed_out_in_time(log: Checker, event: Event) -> Said:
     """A call is given up for its deadline when the deadline has passed, and not before."""
     if event.data["outcome"]["kind"] != "timeout":
         return None
-    early = (log.task(event).deadline_at - event.at) / 1e6
+    early = (log.task.deadline_at - event.at) / 1e6
     return "" if early <= 0 else f"{event.task} timed out {early:g} s before its deadline"
 
 
 def probe_in_time(log: Checker, event: Event) -> Said:
     """A probe asks about an unknown result, one at a time, and not before its effect must be visible."""
-    task = log.task(event)
+    task = log.task
     if task.state is not TaskState.UNKNOWN or task.probing:
         return f"{task.id} is {task.state.value}; there is nothing to ask, or a probe is out"
     early = task.deadline_at + settle_us(log.run, task) - event.at
@@ -235,7 +236,7 @@ def probe_in_time(log: Checker, event: Event) -> Said:
 
 def probe_of_the_attempt(log: Checker, event: Event) -> Said:
     """A probe, and a verdict, is about the last attempt; a tool that has a probe is asked by it, another by its key."""
-    task, data = log.task(event), event.data
+    task, data = log.task, event.data
     if data["attempt"] != task.attempt:
         return f"{task.id}: attempt {data['attempt']} is asked about; it is attempt {task.attempt}"
     if event.type == "probe_sent":
@@ -251,7 +252,7 @@ def probe_of_the_attempt(log: Checker, event: Event) -> Said:
 
 def verdict_has_a_source(log: Checker, event: Event) -> Said:
     """A verdict on an unknown result has words, and comes from a probe that is out, or from a person."""
-    task, data = log.task(event), event.data
+    task, data = log.task, event.data
     by = data["by"]
     if not data["evidence"]:
         return f"a verdict on {task.id} without words"
@@ -268,7 +269,7 @@ def verdict_has_a_source(log: Checker, event: Event) -> Said:
 
 def late_result_of_a_call(log: Checker, event: Event) -> Said:
     """A late result is of an attempt that was made and is not running any more."""
-    task, attempt = log.task(event), event.data["attempt"]
+    task, attempt = log.task, event.data["attempt"]
     running = task.state is TaskState.RUNNING and attempt == task.attempt
     fits = not running and 1 <= attempt <= task.attempt
     return "" if fits else f"a late result of attempt {attempt} of {task.id}, which is none"

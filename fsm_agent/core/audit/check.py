@@ -6,7 +6,7 @@ at: every event is accounted for by every check, and none is skipped in silence.
 
 from collections.abc import Callable
 from inspect import cleandoc
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -43,7 +43,7 @@ class Check:
         rule: Group and number, such as ``C1``.
         on: Kinds of events that it looks at: a type, or of moves ``task:TRIGGER`` and ``run:TRIGGER``; or
             :data:`ALL`, :data:`BATCH`, :data:`LOG`.
-        run: The function; of a check on :data:`LOG` None, for whoever has the whole log makes it.
+        run: The function; None if whoever reads the log makes the check.
         says: What it demands, in a sentence.
     """
 
@@ -56,10 +56,17 @@ class Check:
 
 def check(rule: str, run: Callable[[Checker, Event], Said], *on: str) -> Check:
     """Return the check that *run* makes: named after the function, explained by its docstring."""
-    words = cleandoc(run.__doc__ or "").split("\n\n")[0].replace("\n", " ")
-    return Check(id=run.__name__.replace("_", "-"), rule=rule, on=on, run=run, says=words)
+    return Check(id=_name(run), rule=rule, on=on, run=run, says=_sentence(run))
 
 
-def once(rule: str, name: str, says: str) -> Check:
-    """Return a check that is made once, by whoever has the whole log."""
-    return Check(id=name, rule=rule, on=LOG, run=None, says=says)
+def made_by_reader(rule: str, function: Callable[..., Any], *on: str, name: str = "") -> Check:
+    """Return a check that whoever reads the log makes, with *function*: of every event, or once about the whole."""
+    return Check(id=name or _name(function), rule=rule, on=on or LOG, run=None, says=_sentence(function))
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return function.__name__.replace("_", "-")
+
+
+def _sentence(function: Callable[..., Any]) -> str:
+    return cleandoc(function.__doc__ or "").split("\n\n")[0].replace("\n", " ")

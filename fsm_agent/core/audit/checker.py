@@ -20,6 +20,8 @@ from fsm_agent.core.machine import FINAL_RUN_STATES
 
 MAX_FINDINGS: Final = 1000
 """So many findings are kept; further ones are only counted."""
+MAX_CHECKS: Final = 256
+"""More checks than there are."""
 CALLERS_GOAL: Final = "decided step by step"
 """Goal of the plan under which a decision layer logs what it decides for a loop that somebody else keeps."""
 _TRIM: Final = 4096
@@ -69,9 +71,10 @@ class Checker:
         blob: Returns a large value's canonical bytes.
         findings: What does not fit, oldest first.
         failed: Check → how many events it found fault with.
-        skipped: Check → of the events that it looks at, how many it had nothing to look at in.
+        skipped: Of each check, by its place: in how many of the events that it looks at it had nothing to look at.
         seen: Kind of event → how many there were.
         by_caller: Whether the calls are made by a loop that somebody else keeps, who answers for their arguments.
+        about: The task that the present event is about, if the plan has it.
         record: The present event as stored; ``previous`` the hash before it.
         seq: Of the last event; ``at`` its time.
         tx_end: Seq of the last event of the batch it stands in.
@@ -100,10 +103,11 @@ class Checker:
         self.blob = blob
         self.findings: list[Finding] = []
         self.failed: Counter[str] = Counter()
-        self.skipped: Counter[str] = Counter()
+        self.skipped: list[int] = [0] * MAX_CHECKS
         self.seen: Counter[str] = Counter()
         self.record, self.previous = _NO_RECORD, genesis(run).hash
         self.by_caller = False
+        self.about: Task | None = None
         self.seq = self.tx_end = self.at = 0
         self.owed: dict[str, tuple[str, int]] = {}
         self.due: dict[tuple[str, str], int] = {}
@@ -127,15 +131,16 @@ class Checker:
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(Finding(seq=seq, check=check, rule=rule, message=message))
 
-    def task(self, event: Event) -> Task:
-        """Return the task that *event* is about.
+    @property
+    def task(self) -> Task:
+        """The task that the present event is about.
 
         Raises:
-            ValueError: The plan has none of that name.
+            ValueError: It is about none that the plan has.
         """
-        if event.task is None or event.task not in self.run.tasks:
-            raise ValueError(f"the plan has no task {event.task!r}")
-        return self.run.tasks[event.task]
+        if self.about is None:
+            raise ValueError("the plan has no such task")
+        return self.about
 
     def take(self, event: Event) -> None:
         """Fold *event*, after it was checked, and remember what it owes and what it proves."""
@@ -240,6 +245,11 @@ def _run_asked(log: Checker, event: Event) -> None:
     log.due.pop((RUN, "abort"), None)
 
 
+def _run_created(log: Checker, event: Event) -> None:
+    if event.data.get("review"):
+        log.due[RUN, "a request"] = event.seq
+
+
 def _plan_adopted(log: Checker, event: Event) -> None:
     log.adopted = True
     if log.run.plan is None:
@@ -328,6 +338,7 @@ _NOTES: Final[dict[str, Callable[[Checker, Event], None]]] = {
     "replan_requested": _replan_requested,
     "run_asked": _run_asked,
     "run_closed": _run_closed,
+    "run_created": _run_created,
     "run_moved": _run_moved,
     "task_moved": _task_moved,
 }

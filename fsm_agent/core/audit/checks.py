@@ -4,6 +4,7 @@ A check that stumbles over what is not there has found something. What is wrong 
 others from looking.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -11,7 +12,7 @@ import attrs
 from fsm_agent.core.audit.calls import CALLS
 from fsm_agent.core.audit.check import ALL, BATCH, LOG, Check, Said
 from fsm_agent.core.audit.checker import Checker
-from fsm_agent.core.audit.integrity import APPLIES, CANONICAL, CHAIN, INTEGRITY, READABLE, VALUES, WHOLE_LOG
+from fsm_agent.core.audit.integrity import INTEGRITY, READER
 from fsm_agent.core.audit.moves import MOVES
 from fsm_agent.core.audit.people import PEOPLE
 from fsm_agent.core.audit.plans import PLANS
@@ -19,32 +20,12 @@ from fsm_agent.core.audit.policy import POLICY
 from fsm_agent.core.events import TYPES, Event
 from fsm_agent.core.machine import TABLES
 
+_ALL: Final = (*READER, *INTEGRITY, *MOVES, *POLICY, *PLANS, *CALLS, *PEOPLE)
 CHECKS: Final[dict[str, Check]] = {
-    c.id: c
-    for c in sorted(
-        (
-            CHAIN,
-            READABLE,
-            CANONICAL,
-            VALUES,
-            APPLIES,
-            *INTEGRITY,
-            *MOVES,
-            *POLICY,
-            *PLANS,
-            *CALLS,
-            *PEOPLE,
-            *WHOLE_LOG,
-        ),
-        key=lambda c: (c.rule[0], int(c.rule[1:]), c.id),
-    )
+    c.id: c for c in sorted(_ALL, key=lambda c: (c.rule[0], int(c.rule[1:]), c.id))
 }
 """Id → check, in the order of their rules."""
-STREAM: Final = frozenset({CHAIN.id, READABLE.id, CANONICAL.id, VALUES.id, APPLIES.id})
-"""Checks that whoever reads the log makes of every event, in a fixed order."""
-
-
-RULES: Final = tuple(c for c in CHECKS.values() if c.run is not None and c.id not in STREAM)
+RULES: Final = tuple(c for c in CHECKS.values() if c.run is not None)
 """Checks that look at events as they are folded."""
 UNKNOWN: Final = "?"
 """Kind of an event whose type nobody knows."""
@@ -62,28 +43,44 @@ def _places() -> dict[str, tuple[Check, ...]]:
 
 
 _PLACES: Final = _places()
+_INDEX: Final = {c.id: index for index, c in enumerate(RULES)}
+_RUNS: Final[dict[str, tuple[tuple[Callable[[Checker, Event], Said], int], ...]]] = {
+    kind: tuple((c.run, _INDEX[c.id]) for c in found if c.run is not None) for kind, found in _PLACES.items()
+}
+"""The same as functions alone, each with its place in :data:`RULES`: what is looked up for every event."""
+
+
+_MOVES: Final = {
+    "task_moved": {trigger: f"task:{trigger}" for _, trigger in TABLES["task"]},
+    "run_moved": {trigger: f"run:{trigger}" for _, trigger in TABLES["run"]},
+}
 
 
 def kind_of(event: Event) -> str:
     """Return the kind of an event: its type; of a move its machine and trigger."""
-    if event.type in ("task_moved", "run_moved"):
-        kind = f"{event.type[:-6]}:{event.data.get('trigger')}"
-        return kind if kind in _PLACES else event.type
-    return event.type if event.type in _PLACES else UNKNOWN
+    type_ = event.type
+    moves = _MOVES.get(type_)
+    if moves is not None:
+        trigger = event.data.get("trigger")
+        return moves.get(trigger, type_) if type(trigger) is str else type_
+    return type_ if type_ in _PLACES else UNKNOWN
 
 
 def hold(log: Checker, event: Event, kind: str) -> None:
     """Hold *event* against every check that looks at its *kind*, and count."""
     log.seen[kind] += 1
-    for check in _PLACES[kind]:
+    skipped = log.skipped
+    log.about = log.run.tasks.get(event.task) if event.task is not None else None
+    for run, index in _RUNS[kind]:
         try:
-            said: Said = check.run(log, event)  # type: ignore[misc]
+            said = run(log, event)
         except Exception as error:  # noqa: BLE001 - whatever a forged event makes a check stumble over is a finding
             said = f"{event.type}: the check stumbles over it ({type(error).__name__}: {error})"
-        if said:
+        if said is None:
+            skipped[index] += 1
+        elif said:
+            check = RULES[index]
             log.find(check.id, check.rule, said, event.seq)
-        elif said is None:
-            log.skipped[check.id] += 1
 
 
 @attrs.frozen(kw_only=True)
@@ -116,10 +113,10 @@ def tally(log: Checker, events: int, made: dict[str, int]) -> tuple[Tally, ...]:
     out = []
     batches = log.seen["batch"]
     for c in CHECKS.values():
-        looked = made.get(c.id, 0) if c.id in STREAM or c.run is None else _looked(log, c)
+        looked = made.get(c.id, 0) if c.run is None else _looked(log, c)
         whole = max(1 if c.on == LOG else batches if c.on == BATCH else events, looked)
         failed = log.failed[c.id]
-        passed = max(0, looked - failed - log.skipped[c.id])
+        passed = max(0, looked - failed - (log.skipped[_INDEX[c.id]] if c.id in _INDEX else 0))
         rest = max(0, whole - failed - passed)
         out.append(Tally(check=c.id, rule=c.rule, passed=passed, failed=failed, not_applicable=rest))
     return tuple(out)

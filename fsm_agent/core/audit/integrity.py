@@ -1,11 +1,12 @@
 """Checks of integrity (A) and of order (B, F): bytes, hashes, batches, times, causes, the first event and the last."""
 
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
-from fsm_agent.core.audit.check import ALL, BATCH, Check, Said, check, once
+from fsm_agent.core.audit.check import ALL, BATCH, Check, Said, check, made_by_reader
 from fsm_agent.core.audit.checker import Checker, by_person
-from fsm_agent.core.events import TYPES, Event, chain
+from fsm_agent.core.events import TYPES, Event, Head, Record, chain, from_body, hydrate, to_body
 from fsm_agent.core.machine import FINAL_RUN_STATES
 
 _AFTER_END: Final = frozenset(
@@ -25,18 +26,86 @@ _CREDENTIAL: Final = re.compile(
     rb"-----BEGIN [A-Z ]*PRIVATE KEY-----|\bAKIA[0-9A-Z]{16}\b|\bgh[opsu]_[0-9A-Za-z]{36}|\bgithub_pat_[0-9A-Za-z_]{60}"
     rb"|\bxox[abpr]-[0-9A-Za-z-]{20}|\bsk-(?:ant-|proj-)?[0-9A-Za-z_-]{32}"
 )
-_HINTS: Final = (b"PRIVATE KEY", b"AKIA", b"gh", b"xox", b"sk-")
 
 
 # ── A: bytes ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def hash_chain(log: Checker, event: Event) -> Said:
+def hash_chain(previous: bytes, record: Record) -> str:
     """Every event has the hash of its stored bytes after the hash of the event before it; the first follows the run's id."""
-    del event
-    if chain(log.previous, log.record.body) == log.record.hash:
+    if chain(previous, record.body) == record.hash:
         return ""
     return "the event does not have the hash of its contents after the event before it"
+
+
+def readable(record: Record) -> Event:
+    """The stored bytes are one event of version 1, each member of its envelope of its type.
+
+    Raises:
+        CorruptError: They are not.
+    """
+    return from_body(record.body)
+
+
+def canonical_bytes(event: Event, record: Record) -> str:
+    """The stored bytes are the canonical form of the event: sorted keys, no spaces, no key twice."""
+    return (
+        "" if to_body(event) == record.body else "the stored bytes are not the canonical form of this event"
+    )
+
+
+def large_values(event: Event, blob: Callable[[str], bytes]) -> Event:
+    """A large value that an event names is there, and is what its digest says.
+
+    Raises:
+        FsmAgentError: It is not.
+    """
+    return hydrate(event, blob)
+
+
+def applies(log: Checker, event: Event) -> str:
+    """Every event can be applied to the state before it."""
+    try:
+        log.take(event)
+    except Exception as error:  # noqa: BLE001 - a forged event may make the fold stumble over anything
+        return f"{event.type} cannot be applied to the state before it ({type(error).__name__}: {error})"
+    return ""
+
+
+def last_batch(log: Checker, events: int, *, ruled: bool) -> str:
+    """The log ends with a whole batch, and is not empty."""
+    if not events:
+        return "the log is empty"
+    return f"the last batch should end at event {log.tx_end}" if ruled and log.tx_end > log.seq else ""
+
+
+def kept_head(kept: Head, end: Head, there: bytes) -> str:
+    """The log contains the head that was kept outside of it."""
+    if kept.seq > end.seq:
+        return f"the head kept outside is at event {kept.seq}; the log ends at {end.seq}"
+    return "" if there == kept.hash else "the log has another event here than the head kept outside says"
+
+
+def stored_head(listed: Head, end: Head) -> str:
+    """The log ends where its store says that it ends."""
+    if listed == end:
+        return ""
+    return f"the store says that the log ends at event {listed.seq}; it ends at event {end.seq}"
+
+
+def stored_state(listed: str, led: str) -> str:
+    """The state that its store lists is the state that the log leads to."""
+    return "" if listed == led else f"the store lists the run as {listed}; its log leads to {led}"
+
+
+def signature(seq: int, signed: bytes, there: bytes | None, key: str, *, holds: bool) -> str:
+    """Checkpoints are signed by the key given, and name events of this log."""
+    if not holds:
+        return f"{key} did not sign this checkpoint"
+    if signed == there:
+        return ""
+    found = "no event" if there is None else "another event"
+    return f"a checkpoint signed by {key} names event {seq} ({signed.hex()[:12]}); the log has {found} there"
 
 
 def known_type(log: Checker, event: Event) -> Said:
@@ -151,7 +220,13 @@ def no_credentials(log: Checker, event: Event) -> Said:
     """No event contains what looks like a private key or an access token of a known kind."""
     del event
     body = log.record.body
-    if not any(hint in body for hint in _HINTS):
+    if (
+        b"sk-" not in body
+        and b"gh" not in body
+        and b"xox" not in body
+        and b"AKIA" not in body
+        and b"KEY-" not in body
+    ):
         return ""
     found = _CREDENTIAL.search(body)
     return (
@@ -178,22 +253,21 @@ INTEGRITY: Final[tuple[Check, ...]] = (
 )
 """Checks of every event, whatever it says."""
 
-CHAIN: Final = check("A1", hash_chain, *ALL)
-READABLE: Final = once(
-    "A2", "readable", "the stored bytes are one event of version 1, each member of its envelope of its type"
+CHAIN: Final = made_by_reader("A1", hash_chain, *ALL)
+READABLE: Final = made_by_reader("A2", readable, *ALL)
+CANONICAL: Final = made_by_reader("A5", canonical_bytes, *ALL)
+VALUES: Final = made_by_reader("A7", large_values, *ALL)
+APPLIES: Final = made_by_reader("C9", applies, *ALL)
+READER: Final[tuple[Check, ...]] = (
+    CHAIN,
+    READABLE,
+    CANONICAL,
+    VALUES,
+    APPLIES,
+    made_by_reader("A4", last_batch),
+    made_by_reader("A8", stored_head),
+    made_by_reader("A8", stored_state),
+    made_by_reader("A9", signature),
+    made_by_reader("A10", kept_head, name="head"),
 )
-CANONICAL: Final = once(
-    "A5",
-    "canonical-bytes",
-    "the stored bytes are the canonical form of the event: sorted keys, no spaces, no key twice",
-)
-VALUES: Final = once("A7", "large-values", "a large value is there, and is what its digest says")
-APPLIES: Final = once("C9", "applies", "every event can be applied to the state before it")
-WHOLE_LOG: Final = (
-    once("A4", "last-batch", "the log ends with a whole batch, and is not empty"),
-    once("A8", "stored-head", "the log ends where its store says that it ends"),
-    once("A8", "stored-state", "the state that its store lists is the state that the log leads to"),
-    once("A9", "signature", "checkpoints are signed by the key given, and name events of this log"),
-    once("A10", "head", "the log contains the head that was kept outside of it"),
-)
-"""Checks that are made once: by whoever has the whole log, its store, and what is kept outside."""
+"""Checks that whoever reads the log makes: of every event in a fixed order, or once, with what is kept outside."""

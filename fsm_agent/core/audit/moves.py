@@ -31,9 +31,9 @@ def legal_task_move(log: Checker, event: Event) -> Said:
 
 def task_where_it_was(log: Checker, event: Event) -> Said:
     """A task moves from the state that the events before have left it in."""
-    task = log.task(event)
+    task = log.task
     source = event.data["source"]
-    return "" if source == task.state.value else f"{task.id} is {task.state.value}; it moves from {source}"
+    return "" if source == task.state else f"{task.id} is {task.state.value}; it moves from {source}"
 
 
 def legal_run_move(log: Checker, event: Event) -> Said:
@@ -48,7 +48,7 @@ def legal_run_move(log: Checker, event: Event) -> Said:
 
 def run_where_it_was(log: Checker, event: Event) -> Said:
     """The run moves from the state that the events before have left it in."""
-    source, state = event.data["source"], log.run.state.value
+    source, state = event.data["source"], log.run.state
     return "" if source == state else f"the run is {state}; it moves from {source}"
 
 
@@ -64,7 +64,7 @@ def same_machines(log: Checker, event: Event) -> Said:
 
 def evidence_for_the_move(log: Checker, event: Event) -> Said:
     """A task's move carries what its edge demands: an intent, an outcome, evidence, a reason, a delay."""
-    task, data = log.task(event), event.data
+    task, data = log.task, event.data
     return GUARDS[data["trigger"]](data, _effect_of(log.run, task, data), _applied_of(task, data))
 
 
@@ -86,7 +86,7 @@ def _applied_of(task: Task, data: dict[str, Any]) -> str:
 
 def cited_evidence(log: Checker, event: Event) -> Said:
     """A task leaves an unknown result only by an earlier event that says just this of this task, with this result."""
-    task, data = log.task(event), event.data
+    task, data = log.task, event.data
     seq = data["evidence"].get("seq")
     found = log.evidence.get(seq)
     needed = "absent" if data.get("applied") == "no" else "applied"
@@ -109,7 +109,7 @@ def result_digest(log: Checker, event: Event) -> Said:
 
 def attempt_of_the_call(log: Checker, event: Event) -> Said:
     """An outcome is of the attempt that was started; a start counts one more."""
-    task, data = log.task(event), event.data
+    task, data = log.task, event.data
     right = task.attempt + 1 if data["trigger"] == "start" else task.attempt
     return (
         ""
@@ -131,13 +131,14 @@ def answered_in_its_batch(log: Checker, event: Event) -> Said:
 
 def everybody_approved(log: Checker, event: Event) -> Said:
     """A task is approved when everybody who must has said so."""
-    task = log.task(event)
+    del event
+    task = log.task
     return "" if task.armed is not None else f"{task.id} is approved, and not everybody who must has said so"
 
 
 def brought_about(log: Checker, event: Event) -> Said:
     """A retry or a cancellation has a cause: a decision, a person, a wish, a plan, or what it rests on."""
-    task, data, trigger = log.task(event), event.data, event.data["trigger"]
+    task, data, trigger = log.task, event.data, event.data["trigger"]
     if (task.id, trigger) in log.due or log.adopted:
         return ""
     if by_person(event):

@@ -8,6 +8,7 @@ from fsm_agent.core.engine.arguments import approval_digest, edited, needs_appro
 from fsm_agent.core.engine.records import RUN
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.events import Event
+from fsm_agent.core.replanning import review
 
 _CLOCK_US: Final = 1000
 """So much, in microseconds, may lie between reading the clock for a request and the time of its event."""
@@ -15,7 +16,7 @@ _CLOCK_US: Final = 1000
 
 def approved_before(log: Checker, event: Event) -> Said:
     """A call that needs a person's word starts with an approval of exactly this call."""
-    run, task, data = log.run, log.task(event), event.data
+    run, task, data = log.run, log.task, event.data
     spec = run.tools.get(data["tool"])
     if spec is None or not needs_approval(task, spec):
         return None if "approval" not in data else f"{task.id} cites an approval, and needs none"
@@ -57,6 +58,8 @@ def approval_used_once(log: Checker, event: Event) -> Said:
 def request_was_due(log: Checker, event: Event) -> Said:
     """A request follows a task that waits for it, or a person's change of its arguments, in the same batch."""
     name, kind = event.task or RUN, event.data["kind"]
+    if kind == "approval" and name == RUN:
+        return "" if log.run.unreviewed else "a person is asked about the plan, and nothing makes it ask"
     if kind == "decide" or (name, "a request") in log.due:
         return ""
     return f"{name} asks for a word of kind {kind}, and nothing made it ask"
@@ -67,7 +70,10 @@ def request_shows_the_call(log: Checker, event: Event) -> Said:
     run, data = log.run, event.data
     if data["kind"] != "approval" or log.by_caller:
         return None
-    task = log.task(event)
+    if event.task is None:
+        same = review.digest(run) == data["args_digest"]
+        return "" if same else "the question about the plan does not have the digest of the plan in force"
+    task = log.task
     spec = run.tools.get(data["tool"])
     if spec is None or approval_digest(run, task, spec, data["args"]) != data["args_digest"]:
         return f"the request of {task.id} does not have the digest of what it shows"
@@ -82,17 +88,15 @@ def request_shows_the_call(log: Checker, event: Event) -> Said:
         right = edited(run, task, spec, planned)
     if data["args"] != right:
         return f"the request of {task.id} shows other arguments than the plan resolves to"
-    return (
-        "" if data["effect"] == spec.effect.value else f"the request of {task.id} shows another effect class"
-    )
+    return "" if data["effect"] == spec.effect else f"the request of {task.id} shows another effect class"
 
 
 def request_wants_enough(log: Checker, event: Event) -> Said:
     """A request asks as many people as the step wants, and expires when the step, or its tool, says."""
     data = event.data
-    if data["kind"] == "decide" or log.by_caller:
+    if data["kind"] == "decide" or event.task is None or log.by_caller:
         return None
-    task = log.task(event)
+    task = log.task
     step, spec = task.step, log.run.spec_of(task)
     if data["kind"] == "approval" and data["approvers"] != step.approvers:
         return f"{data['approvers']} people are asked about {task.id}; the plan wants {step.approvers}"

@@ -1,18 +1,20 @@
 """Checks of plans (D6): a plan is changed only when a decision or a person asked for it, and as the gate allows."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from fsm_agent.core import canon
 from fsm_agent.core.audit.check import Check, Said, check
 from fsm_agent.core.audit.checker import Checker, by_person
 from fsm_agent.core.engine import budget
-from fsm_agent.core.engine.records import RUN
+from fsm_agent.core.engine.records import RUN, Replanning
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import FsmAgentError
 from fsm_agent.core.events import Event
 from fsm_agent.core.machine import TaskState
 from fsm_agent.core.plans import planning
 from fsm_agent.core.plans import text as plantext
-from fsm_agent.core.replanning import gate, strategy
+from fsm_agent.core.replanning import gate, repairing, strategy
 
 
 def plan_digest(log: Checker, event: Event) -> Said:
@@ -56,26 +58,56 @@ def plan_asked_for(log: Checker, event: Event) -> Said:
 
 
 def plan_through_the_gate(log: Checker, event: Event) -> Said:
-    """A model's plan is what the gate makes of its answer: kept results, scope, laws, and a strategy not tried before."""
+    """A plan that nobody gave is what the gate makes of its source: the planner's answer, a repair, an alternative."""
     run, data = log.run, event.data
-    if data["origin"] != "model" or run.plan is None or data["answers"] not in run.replans:
+    if (
+        data["origin"] not in ("model", "rule", "alternative")
+        or run.plan is None
+        or data["answers"] not in run.replans
+    ):
         return None
-    request = run.replans[data["answers"]]
+    request, model = run.replans[data["answers"]], data["origin"] == "model"
+    scope = "local" if data["origin"] == "alternative" else request.scope
+    document = _proposal(run, request, data)
+    if document is None:
+        return f"nothing in the log proposes this plan of origin {data['origin']}"
     try:
-        document = plantext.read(data["answer"])
-        if isinstance(document, dict) and document.get("infeasible") in (None, "", False):
-            document.pop("infeasible", None)
-        passed = gate.judge(run, document, scope=request.scope, failed=request.task)
+        passed = gate.judge(
+            run, document, scope=scope, failed=request.task, by_person=data["origin"] == "alternative"
+        )
     except (FsmAgentError, gate.RefusedProposalError) as error:
-        return f"the gate does not let the planner's answer in: {error}"
+        return f"the gate does not let the {'planner' if model else data['origin']}'s proposal in: {error}"
     found: dict[str, Any] = {
         "digest": passed.plan.digest,
         "strategy": passed.signature,
         "diff": passed.diff.to_data(),
-        "scope": request.scope,
+        "scope": scope,
     }
     wrong = [key for key, value in found.items() if data[key] != value]
-    return f"{', '.join(wrong)} is not what the gate makes of the planner's answer" if wrong else ""
+    return f"{', '.join(wrong)} is not what the gate makes of what was proposed" if wrong else ""
+
+
+def _proposal(run: Run, request: Replanning, data: Mapping[str, Any]) -> Any:
+    """Return what was proposed, from the source that the log has of it; None if it has none."""
+    task = run.tasks.get(request.task or "")
+    if data["origin"] == "model":
+        document = plantext.read(data["answer"])
+        if isinstance(document, dict) and document.get("infeasible") in (None, "", False):
+            document.pop("infeasible", None)
+        return document
+    if task is None or run.plan is None:
+        return None
+    if data["origin"] == "rule":
+        proposed = repairing.proposals(run, task, request.signal)
+        return next((docs for repair, docs in proposed if repair.id == data["repair"]), None)
+    return [_switched(doc) if doc["id"] == task.id else doc for doc in run.plan.doc["steps"]]
+
+
+def _switched(doc: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a step's document with its first alternative in place of its own call."""
+    first, *rest = doc["alternatives"]
+    left = {key: value for key, value in doc.items() if key not in ("alternatives", "args", "tool")}
+    return {**left, **first, **({"alternatives": rest} if rest else {})}
 
 
 def plan_difference(log: Checker, event: Event) -> Said:

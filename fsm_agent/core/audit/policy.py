@@ -10,24 +10,27 @@ from fsm_agent.core.engine.derived import failure
 from fsm_agent.core.engine.policy import Ruling, rule_on, settle_us
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.events import Event
+from fsm_agent.core.machine import TaskState
 from fsm_agent.core.plans.plan import Constraint
 from fsm_agent.core.rules import table as rules
 from fsm_agent.core.signals import HOME, Signal
+
+_SIGNALS: Final = {s.value: s for s in Signal}
 
 
 def _who(log: Checker, event: Event) -> tuple[Task | None, str, str]:
     """Return whose state fires: the task (None for the run), the machine and the state."""
     if event.task is None:
         return None, "run", "running"
-    task = log.task(event)
-    return task, "task", task.state.value
+    task = log.task
+    return task, "task", task.state
 
 
 def _ruling(log: Checker, event: Event) -> Ruling:
     """Return what the table says here; asked once per decision, however many checks look at it."""
     if log.ruling is None or log.ruling[0] != event.seq:
         task, _, _ = _who(log, event)
-        log.ruling = (event.seq, rule_on(log.run, task, Signal(event.data["signal"])))
+        log.ruling = (event.seq, rule_on(log.run, task, _SIGNALS[event.data["signal"]]))
     ruling: Ruling = log.ruling[1]
     return ruling
 
@@ -51,7 +54,7 @@ def signal_at_home(log: Checker, event: Event) -> Said:
     """A signal fires the table in the kind of state where it is at home, and its task is in that state."""
     _, machine, state = _who(log, event)
     said = event.data["state"]
-    if said == state and Signal(event.data["signal"]) in HOME.get((machine, state), ()):
+    if said == state and _SIGNALS[event.data["signal"]] in HOME.get((machine, state), ()):
         return ""
     return (
         f"{event.data['signal']} fires in {machine} {said} ({state} by the events); it is not at home there"
@@ -65,7 +68,7 @@ def decision_for_a_signal(log: Checker, event: Event) -> Said:
     owed, signal = log.owed.get(event.task), event.data["signal"]
     if owed is None:
         return f"a decision about {signal} of {event.task}, which signals nothing"
-    right = failure(log.run, log.task(event), Signal(owed[0]))[0].value
+    right = failure(log.run, log.task, _SIGNALS[owed[0]])[0]
     if signal == right:
         return ""
     return f"event {owed[1]} signals {owed[0]}, which makes {right} here, but the decision is about {signal}"
@@ -122,7 +125,7 @@ def constraints_looked_at(log: Checker, event: Event) -> Said:
 def _verdict(log: Checker, constraint: Constraint) -> bool | None:
     run = log.run
     scope = {**ending.products(run), "value": run.constraint_values[constraint.key], "$inputs": run.inputs}
-    scope.update((f"${t.id}", t.result) for t in run.tasks.values() if t.state.value == "done")
+    scope.update((f"${t.id}", t.result) for t in run.tasks.values() if t.state is TaskState.DONE)
     value = constraint.check.evaluate(scope).value
     return value if isinstance(value, bool) else None
 
@@ -139,9 +142,9 @@ def facts_recomputed(log: Checker, event: Event) -> Said:
 def decision_by_the_table(log: Checker, event: Event) -> Said:
     """The row and the decision are what the table in the log, or the step's own row, says of these facts."""
     ruling, data = _ruling(log, event), event.data
-    if data["rule"] == ruling.rule and data["decide"] == ruling.decide.value:
+    if data["rule"] == ruling.rule and data["decide"] == ruling.decide:
         return ""
-    return f"the log says {data['decide']} by {data['rule']}; the table says {ruling.decide.value} by {ruling.rule}"
+    return f"the log says {data['decide']} by {data['rule']}; the table says {ruling.decide} by {ruling.rule}"
 
 
 def reason_of_the_row(log: Checker, event: Event) -> Said:
@@ -161,7 +164,7 @@ def delay_by_the_policy(log: Checker, event: Event) -> Said:
 
 
 def _delay_ms(log: Checker, event: Event, jitter: float) -> int:
-    run, task, row = log.run, log.task(event), _ruling(log, event).row
+    run, task, row = log.run, log.task, _ruling(log, event).row
     spent = task.trouble.spent.get("retries_left", 0) if task.trouble is not None else 0
     delay = rules.delay_us(
         run.rules.delays.get(row.delay) if row is not None and row.delay is not None else None,
@@ -191,7 +194,7 @@ def probe_by_the_policy(log: Checker, event: Event) -> Said:
     """The first probe is due when the effect must be visible; a later one as its row's delay allows."""
     if event.data["decide"] != "reconcile":
         return None
-    run, task, row = log.run, log.task(event), _ruling(log, event).row
+    run, task, row = log.run, log.task, _ruling(log, event).row
     earliest, said = task.deadline_at + settle_us(run, task), event.data["params"]["probe_at"]
     probes = task.trouble.probes if task.trouble is not None else 0
     waits = [1, 1]

@@ -190,9 +190,26 @@ def audits(value: Audits, screen: Screen) -> Iterator[str]:
             f"{audit.transitions} transitions, {audit.decisions} decisions"
         )
         for finding in audit.findings:
-            yield from wrapped(f"  event {finding.seq}, {finding.check}: ", finding.message, screen.width)
+            head = f"  event {finding.seq}, {finding.rule} {finding.check}: "
+            yield from wrapped(head, finding.message, screen.width)
+        yield from _checks(audit, screen)
         yield from wrapped("  proved: ", _proved(audit), screen.width)
         yield _head(audit.head)
+
+
+def _checks(audit: Audit, screen: Screen) -> Iterator[str]:
+    """How often checks passed, failed and did not apply: together, with ``-v`` each."""
+    failed = [c for c in audit.checks if c.failed]
+    passed = [c for c in audit.checks if c.passed and not c.failed]
+    idle = len(audit.checks) - len(failed) - len(passed)
+    made = sum(c.passed + c.failed for c in audit.checks)
+    yield (
+        f"  checks: {len(passed)} passed, {len(failed)} failed, {idle} not applicable; made {made} times"
+        + (f"; {audit.unchecked} events were held against none but the chain" if audit.unchecked else "")
+    )
+    if screen.verbose:
+        for c in audit.checks:
+            yield f"    {c.rule:<4}{c.check:<28}{c.passed:>9} passed {c.failed:>5} failed {c.not_applicable:>9} not applicable"
 
 
 def _proved(audit: Audit) -> str:

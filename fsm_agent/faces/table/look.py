@@ -99,14 +99,33 @@ ROWS: Final = (
                 "FILE",
                 kind="file",
             ),
+            opt(
+                "--hash-only",
+                "follow the chain of a log file, and nothing else",
+                "",
+                kind="flag",
+                default=False,
+            ),
+            opt(
+                "--jobs",
+                "so many processes audit the logs of a directory or store",
+                "N",
+                kind="count",
+                default=1,
+            ),
         ),
         f"{FACES}look.auditing:audit",
         "fsm_agent.faces.look.results:Audits",
         f"{FACES}look.plain:audits",
         f"{FACES}look.data:audits",
         about="A run of the store is compared with the head that is kept beside the store, or in the directory "
-        "$FSM_AGENT_ANCHORS. Without a head a cut at the border of a batch does not show.",
-        examples=("audit r-1f2e3d4c", "audit run.jsonl --head heads.jsonl --key sign.pub --json"),
+        "$FSM_AGENT_ANCHORS. Without a head a cut at the border of a batch does not show. -v lists every check, with how often it passed, "
+        "failed and did not apply.",
+        examples=(
+            "audit r-1f2e3d4c",
+            "audit logs --jobs 2",
+            "audit run.jsonl --head heads.jsonl --key sign.pub --json",
+        ),
     ),
     Command(
         "export",

@@ -11,7 +11,7 @@ import attrs
 
 from fsm_agent.core.audit.audit import Audit, Finding, chain_alone
 from fsm_agent.core.audit.audit import audit as audit_records
-from fsm_agent.core.audit.integrity import READABLE
+from fsm_agent.core.audit.integrity import READABLE, kept_head, signature, stored_head, stored_state
 from fsm_agent.core.errors import CorruptError, NotFoundError
 from fsm_agent.core.events import Head, Record, from_body
 from fsm_agent.runtime.proof.lines import Lines, follow, opened, unread
@@ -61,11 +61,8 @@ def audit_run(
     records = _Guarded(lambda: store.read(run, until=info.head.seq), {c.head.seq for c in signed})
     done = _unread(audit_records(run, records, _guarded(store.blob), head=head), records.fault)
     if not done.findings:
-        same = done.head == info.head
-        words = f"the store says that the log ends at event {info.head.seq}; it ends at event {done.head.seq}"
-        done = done.made("stored-head", *(() if same else ((done.head.seq, words),)))
-        words = f"the store lists the run as {info.state}; its log leads to {done.state}"
-        done = done.made("stored-state", *(() if info.state == done.state else ((done.head.seq, words),)))
+        done = done.made("stored-head", *_told(done.head.seq, stored_head(info.head, done.head)))
+        done = done.made("stored-state", *_told(done.head.seq, stored_state(info.state, done.state)))
     return done if key is None else _signed(done, records.hashes, signed, key)
 
 
@@ -137,9 +134,8 @@ def _hashed(
 ) -> Audit:
     done = chain_alone(run, end, fault, kept=kept)
     if kept is not None and not done.findings:
-        there = "another event" if kept.seq in hashes else "no event"
-        words = f"the head kept outside names event {kept.seq}; the log has {there} there"
-        done = done.made("head", *(() if hashes.get(kept.seq) == kept.hash else ((kept.seq, words),)))
+        words = kept_head(kept, end, hashes.get(kept.seq, b""))
+        done = done.made("head", *_told(kept.seq, words))
     return done if key is None else _signed(done, hashes, signed, key)
 
 
@@ -190,6 +186,10 @@ class _Guarded:
         return record
 
 
+def _told(seq: int, words: str) -> list[tuple[int, str]]:
+    return [(seq, words)] if words else []
+
+
 def _unread(done: Audit, fault: str) -> Audit:
     """Return *done* with a finding for what could not be read."""
     if not fault:
@@ -208,13 +208,9 @@ def _signed(done: Audit, hashes: dict[int, bytes], checkpoints: Iterable[Checkpo
         if found.key != key.key:
             continue
         seq, digest = found.head
-        if not key.holds(found):
-            faults.append((seq, f"{key.key} did not sign this checkpoint"))
-        elif hashes.get(seq) != digest:
-            there = "another event" if seq in hashes else "no event"
-            words = f"a checkpoint signed by {key.key} names event {seq} ({digest.hex()[:12]}); the log has {there} there"
-            faults.append((seq, words))
-        else:
+        words = signature(seq, digest, hashes.get(seq), key.key, holds=key.holds(found))
+        faults += _told(seq, words)
+        if not words:
             signed = max(signed, seq)
     if not signed and not faults:
         faults.append((0, f"no checkpoint of this run is signed by {key.key}"))

@@ -1,6 +1,6 @@
 """A log file read once, line by line, as it lies there: nothing of it is kept but where its large values stand.
 
-What the audit needs of a line is its bytes: the body, the hash, the number. The body is parsed by whoever judges it.
+What the audit needs of a line is its bytes: body and hash. The body is parsed by whoever judges it.
 """
 
 import hashlib
@@ -14,38 +14,54 @@ from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
 from fsm_agent.core.events import Head, Record, from_line, genesis
 from fsm_agent.runtime.proof.signing import Checkpoint
 from fsm_agent.runtime.proof.signing import parse as parse_checkpoints
+from fsm_agent.stores.embedded import HTML, is_report, unpack
 from fsm_agent.stores.lines import CHECKPOINT, parse
 from fsm_agent.stores.transfer import Source
 
 _EVENT: Final = b"fsm_agent/event/v1\x00"
 _HASH: Final = b',"hash":"'
 _TAIL: Final = len(_HASH) + 64 + len('"}')
-_SEQ: Final = b',"seq":'
 _SPECIAL: Final = b'{"$'
 _NAME: Final = len('{"$blob":"')
 _VALUE: Final = _NAME + 64 + len('","value":')
 _AHEAD: Final = 1 << 20
 
 
-def opened(source: Source) -> BinaryIO:
-    """Return *source* as a file that can be read from any place.
+def opened(source: Source | BinaryIO) -> BinaryIO:
+    """Return *source* as a file that can be read from any place; one that is open already is taken as it is.
 
     Raises:
         NotFoundError: No such file.
         UsageError: It cannot be read.
     """
     if isinstance(source, bytes):
-        return io.BytesIO(source)
+        return _log_in(io.BytesIO(source))
     if isinstance(source, str | os.PathLike):
         try:
-            return Path(source).open("rb", buffering=_AHEAD)
+            return _log_in(Path(source).open("rb", buffering=_AHEAD))
         except FileNotFoundError:
             raise NotFoundError(f"log {os.fspath(source)}: there is no such file; check the path") from None
         except OSError as error:
             raise UsageError(
                 f"log {os.fspath(source)}: {error.strerror}; name a file that can be read"
             ) from None
+    if isinstance(source, io.IOBase):
+        return source  # type: ignore[return-value]
     return io.BytesIO(b"".join(source))
+
+
+def _log_in(file: BinaryIO) -> BinaryIO:
+    """Return *file*, or the log that it carries, if it is a report; one that carries none is read as it is."""
+    start = file.read(len(HTML))
+    file.seek(0)
+    if not is_report(start):
+        return file
+    with file:
+        report = file.read()
+    try:
+        return io.BytesIO(unpack(report))
+    except CorruptError:
+        return io.BytesIO(report)  # no line of it is an event, which is what the audit finds
 
 
 class Lines:
@@ -66,15 +82,16 @@ class Lines:
         """Yield the events as they are stored."""
         file = self._file
         file.seek(0)
-        at = number = 0
+        at = number = seq = 0
         for number, line in enumerate(file, 1):
             try:
-                record = self._record(line, at)
+                record = self._record(line, at, seq + 1)
             except CorruptError as error:
                 self.fault = f"log line {number}: {error}"
                 return
             size = len(line)
             if record is not None:
+                seq += 1
                 yield record
                 if self._moved:
                     file.seek(at + size)  # a value was looked up
@@ -83,7 +100,7 @@ class Lines:
         if not number:
             self.fault = "log: the file is empty; a log starts with event 1"
 
-    def _record(self, line: bytes, at: int) -> Record | None:
+    def _record(self, line: bytes, at: int, number: int) -> Record | None:
         """Return the event in *line*; of a large value remember where it stands."""
         if not line.endswith(b"\n"):
             raise CorruptError("it has no end; the file was cut there")
@@ -93,7 +110,7 @@ class Lines:
                 digest = line[_NAME : _NAME + 64]
                 self._values[bytes.fromhex(digest.decode())] = (at + _VALUE, len(line) - _VALUE - 2)
             return None
-        return record_of(line[:-1])
+        return record_of(line[:-1], number)
 
     def value(self, digest: str) -> bytes:
         """Return a large value's bytes.
@@ -123,23 +140,20 @@ def _bytes(digest: str) -> bytes:
         return b""
 
 
-def record_of(line: bytes) -> Record:
-    """Return the event in *line*, which has no end, without parsing what it says.
+def record_of(line: bytes, number: int) -> Record:
+    """Return the event in *line*, which has no end, as the log's *number*; what it says is not parsed.
 
     Raises:
         CorruptError: The line is no event line.
     """
-    tail = line[-_TAIL:]
-    body = line[:-_TAIL] + b"}"
-    at = body.rfind(_SEQ) + len(_SEQ)
-    stop = body.find(b",", at)
-    if tail.startswith(_HASH) and tail.endswith(b'"}') and at >= len(_SEQ) and body[at:stop].isdigit():
+    name = line[-_TAIL + len(_HASH) : -2]
+    if line[-_TAIL : -_TAIL + len(_HASH)] == _HASH and line[-2:] == b'"}':
         try:
-            digest = bytes.fromhex(tail[len(_HASH) : -2].decode("ascii"))
+            digest = bytes.fromhex(name.decode("ascii"))
         except ValueError:
             return from_line(line)
-        if digest.hex().encode() == tail[len(_HASH) : -2]:
-            return Record(int(body[at:stop]), body, digest)
+        if digest.hex().encode() == name:
+            return Record(number, line[:-_TAIL] + b"}", digest)
     return from_line(line)
 
 
