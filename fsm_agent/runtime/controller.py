@@ -411,6 +411,9 @@ class RunController(Speaking):
     def __repr__(self) -> str:
         return repr(self.status()) if not self._closed else f"<run {self._id}: closed here>"
 
+    def _repr_html_(self) -> str:
+        return self.status()._repr_html_()
+
 
 def _specs(tools: Toolbox) -> dict[str, Any]:
     return {spec.name: spec for spec in tools.specs}

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fsm_agent.core import canon
 from fsm_agent.core.audit import replay
 from fsm_agent.core.engine.records import Question
 from fsm_agent.core.engine.state import Run
@@ -61,6 +62,9 @@ class OpenQuestion:
         q = self.question
         return f"<{q.kind} for {q.task}: {q.say!r}, digest {q.digest[:8]}, answers {', '.join(q.answers)}>"
 
+    def _repr_html_(self) -> str:
+        return question_html(self.question)
+
     async def approve(self, *, by: str, note: str = "") -> None:
         """Say yes to exactly this request."""
         await self._controller.approve(self.question.task, digest=self.question.digest, by=by, note=note)
@@ -76,6 +80,18 @@ class OpenQuestion:
     async def answer(self, value: Any, *, by: str, note: str = "") -> None:
         """Answer it."""
         await self._controller.answer(self.question.task, value, by=by, note=note)
+
+
+def question_html(question: Question) -> str:
+    """Return a question as a notebook shows it, with the arguments that an answer is about; everything escaped."""
+    from html import escape  # only a notebook needs it
+
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td><td>{escape(canon.encode(value).decode())}</td></tr>"
+        for name, value in (question.args or {}).items()
+    )
+    head = f"{question.task}: {question.say} ({question.kind}, digest {question.digest[:8]})"
+    return f"<p>{escape(head)}</p><table><tr><th>argument</th><th>value</th></tr>{rows}</table>"
 
 
 class Speaking:

@@ -4,11 +4,14 @@ import fcntl
 import os
 import pty
 import re
+import select
 import struct
 import subprocess
 import sys
 import termios
 
+PATIENCE_S = 20
+"""A test that waits for words that never come ends after so long, in seconds."""
 _CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[=>]|\r")
 _ASKED = b"\x1b[6n"
 _START = """
@@ -43,6 +46,8 @@ class Person:
         fcntl.ioctl(self.master if descriptor is None else descriptor, termios.TIOCSWINSZ, size)
 
     def _read(self):
+        ready, _, _ = select.select([self.master], [], [], PATIENCE_S)
+        assert ready, f"nothing was shown for {PATIENCE_S} s after:\n{self.seen}"
         try:
             more = os.read(self.master, 4096)
         except OSError:
@@ -54,10 +59,11 @@ class Person:
         return bool(more)
 
     def until(self, text):
-        """Read until *text* has been shown; return what was shown before."""
-        while text not in self.seen:
-            assert self._read(), f"{text!r} was never shown:\n{self.seen}"
-        before, _, self.seen = self.seen.partition(text)
+        """Read until *text* (or a match of a pattern) has been shown; return what was shown before."""
+        pattern = re.compile(re.escape(text)) if isinstance(text, str) else text
+        while (found := pattern.search(self.seen)) is None:
+            assert self._read(), f"{pattern.pattern!r} was never shown:\n{self.seen}"
+        before, self.seen = self.seen[: found.start()], self.seen[found.end() :]
         return before
 
     def type(self, line):

@@ -41,8 +41,9 @@ Those whose call waits for a yes (``approval``), that a person can say no to (``
 a yes (``question``), that failed (``retry``), whose result is not known (``reconcile``); empty for all.
 """
 
-WHEN: Final = ("", "open", "stopped")
-"""When a command makes sense: at any time, while its run has not ended, or when its run is paused or has failed."""
+WHEN: Final = ("", "run", "open", "stopped")
+"""When a command makes sense: at any time, where there is a run, while the run has not ended, or when it is paused or
+has failed."""
 
 
 class Param(NamedTuple):

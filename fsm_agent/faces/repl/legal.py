@@ -34,7 +34,7 @@ def makes_sense(row: Command, run: Run | None) -> bool:
         row: A command of the prompt.
         run: The run that the prompt is at, or None.
     """
-    about_run = any(p.kind in ("run", "task") and (p.required or p.among) for p in row.params)
+    about_run = any(p.kind == "run" and p.name == "run" and p.required for p in row.params)
     if run is None:
         return not about_run and not row.when
     if row.when == "open" and run.state in _OVER:

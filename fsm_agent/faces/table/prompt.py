@@ -45,7 +45,14 @@ def _drives(name: str, help: str, *params: Param, examples: tuple[str, ...]) -> 
     )
 
 
-def _looks(name: str, help: str, *params: Param, result: str, examples: tuple[str, ...] = ()) -> Command:  # noqa: A002
+def _looks(
+    name: str,
+    help: str,  # noqa: A002
+    *params: Param,
+    result: str,
+    examples: tuple[str, ...] = (),
+    when: str = "run",
+) -> Command:
     handler = {"break": "break_"}.get(name, name.replace(" ", "_"))
     return Command(
         name,
@@ -57,6 +64,7 @@ def _looks(name: str, help: str, *params: Param, result: str, examples: tuple[st
         f"{_SHOW}{result.lower()}",
         f"{_SHOW}{result.lower()}_data",
         examples=examples,
+        when=when,
     )
 
 
@@ -196,8 +204,11 @@ PROMPT: Final = (
         arg("words", "a command", "COMMAND", kind="command", many=True, required=False),
         result="Help",
         examples=("help", "help approve"),
+        when="",
     ),
-    _looks("quit", "Leave; the run can be gone on with later.", result="Left")._replace(changes=True),
+    _looks("quit", "Leave; the run can be gone on with later.", result="Left", when="")._replace(
+        changes=True
+    ),
 )
 """Rows of the prompt alone."""
 

@@ -96,7 +96,12 @@ class Status:
             for t in self.tasks.values()
         )
         head = "<tr><th>task</th><th>state</th><th>attempts</th><th>reason</th></tr>"
-        return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table>"
+        waits = f"<p>waiting for: {escape(self.waiting)}</p>" if self.waiting else ""
+        return f"<p>{escape(repr(self))}</p><table>{head}{rows}</table>{waits}"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        del cycle
+        printer.text(repr(self))
 
 
 def question_json(question: Question) -> dict[str, Any]:

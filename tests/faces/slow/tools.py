@@ -1,5 +1,7 @@
 """Tools that take as long as a test wants: ringing waits until somebody writes into ``gate``, a named pipe."""
 
+import asyncio
+import contextlib
 from pathlib import Path
 
 from fsm_agent import Toolbox
@@ -18,3 +20,11 @@ def ring(times: int) -> dict:
         bell.write("ding\n")
     Path("gate").read_text()
     return {"rung": times}
+
+
+@tools.write(timeout_s=3600)
+async def hold_on() -> dict:
+    """Go on as if nobody had asked to stop."""
+    while True:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
