@@ -15,10 +15,14 @@ from fsm_agent.core.errors import ConflictError, CorruptError, NotFoundError, Us
 from fsm_agent.core.events import Head, Record, from_body, from_line, genesis, to_line
 from fsm_agent.stores import checks
 from fsm_agent.stores.base import Store
+from fsm_agent.stores.embedded import is_report, unpack
 from fsm_agent.stores.lines import CHECKPOINT, Blob, Scan, blob_line, named_blobs, parse, scan
 
 Source = str | os.PathLike[str] | bytes | Iterable[bytes]
-"""A path, the bytes of a file, or an open binary file (any iterable of byte lines)."""
+"""A path, the bytes of a file, or an open binary file (any iterable of byte lines).
+
+A file may be a report, which carries a log (:mod:`fsm_agent.stores.embedded`); the log in it is what is read.
+"""
 _TTL_US: Final = 60_000_000
 
 
@@ -109,10 +113,16 @@ def read_log(source: Source) -> Iterator[Entry]:
 
 def _lines(source: Source) -> Iterator[bytes]:
     if isinstance(source, bytes):
-        yield from _split(source)
+        yield from _split(unpack(source) if is_report(source) else source)
     elif isinstance(source, str | os.PathLike):
         try:
             with Path(source).open("rb") as file:
+                first = file.readline()
+                if is_report(first):
+                    yield from _split(unpack(first + file.read()))
+                    return
+                if first:
+                    yield first
                 yield from file
         except FileNotFoundError:
             raise NotFoundError(f"log {os.fspath(source)}: there is no such file; check the path") from None

@@ -159,7 +159,7 @@ def explain(run: str, events: Iterable[Event], seq: int, *, table: Table | None 
     state = Run(run)
     for event in events:
         if event.seq == seq and event.type == "decided":
-            return _explain(state, event, table)
+            return explained(state, event, table)
         apply(state, event)
     raise NotFoundError(f"event {seq} of run {run}: it is no decision; name the number of a decided event")
 
@@ -221,7 +221,7 @@ def _folded(run: str, log: Sequence[Event], seq: int, table: Table | None) -> tu
     state, decision = Run(run), None
     for event in log:
         if event.seq == seq:
-            decision = _explain(state, event, table)
+            decision = explained(state, event, table)
         apply(state, event)
     return decision, state
 
@@ -262,7 +262,14 @@ def _changes(log: Iterable[Event], task: str | None) -> tuple[str, ...]:
 # ── a decision ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _explain(run: Run, event: Event, table: Table | None) -> Explained:
+def explained(run: Run, event: Event, table: Table | None) -> Explained:
+    """Return why a decision was made.
+
+    Args:
+        run: The state right before it.
+        event: The decision.
+        table: As for :func:`explain`.
+    """
     data = event.data
     rules = table if table is not None else run.rules
     task = run.tasks[event.task] if event.task is not None else None

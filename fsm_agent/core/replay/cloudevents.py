@@ -42,6 +42,8 @@ def cloud_events(run: str, events: Iterable[Event], heads: Iterable[Head]) -> It
         if event.cause is not None:
             out["causationid"] = f"{run}/{event.cause}"
         who = event.actor or {}
-        out |= {f"actor{name}": str(who[name]) for name in ("kind", "id") if who.get(name)}  # none may be empty
+        out |= {
+            f"actor{name}": str(who[name]) for name in ("kind", "id") if who.get(name)
+        }  # none may be empty
         yield out
         previous = head

@@ -72,4 +72,20 @@ ROWS: Final = (
             "what-if run.jsonl --rules mine.toml --world scenario.json",
         ),
     ),
+    Command(
+        "report",
+        LOOK,
+        "Write one HTML file that tells a run, and carries the log that proves it.",
+        (
+            LOG,
+            opt("--output", "the file", "X.html", short="-o", kind="file", required=True),
+        ),
+        f"{FACES}replay.reporting:report",
+        "fsm_agent.faces.replay.reporting:Written",
+        f"{FACES}replay.reporting:plain",
+        f"{FACES}replay.reporting:data",
+        about="The file needs nothing else: no script, no address. What it says can be checked against the log in it: "
+        "audit, replay, why, what-if, import and report take it wherever they take a log file.",
+        examples=("report r-1f2e3d4c -o run.html", "report run.jsonl -o run.html"),
+    ),
 )

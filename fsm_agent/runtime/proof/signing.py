@@ -20,6 +20,7 @@ from fsm_agent.core import canon
 from fsm_agent.core.errors import ConfigError, StoreError, UsageError
 from fsm_agent.core.events import Head
 from fsm_agent.stores import files
+from fsm_agent.stores.embedded import is_report, unpack
 from fsm_agent.stores.lines import CHECKPOINT
 
 ENV: Final = "FSM_AGENT_SIGNING_KEY"
@@ -76,7 +77,7 @@ def read_checkpoints(place: str | os.PathLike[str] | bytes | None, run: str) -> 
         return []
     except OSError as error:
         raise StoreError(f"checkpoints {place!r}: {error.strerror}; name a file that can be read") from None
-    return list(parse(data.splitlines(), run))
+    return list(parse((unpack(data) if is_report(data) else data).splitlines(), run))
 
 
 def parse(lines: Iterable[bytes], run: str) -> Iterator[Checkpoint]:
