@@ -24,6 +24,7 @@ TYPES: Final = (
     "approval_requested",
     "budget_changed",
     "decided",
+    "expanded",
     "input_changed",
     "late_result",
     "move_refused",

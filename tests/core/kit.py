@@ -215,7 +215,7 @@ class Lab:
 
     def _tentative(self, given: Input) -> list[Event] | type[Exception]:
         run = self.run
-        env = Env(now_us=self.ports.now_us(), jitter=self.ports.chance, slots=self.engine.slots)
+        env = Env(now_us=self.engine.ports.now_us(), jitter=self.ports.chance, slots=self.engine.slots)
         before = picture(run)
         outcomes: list[Any] = []
         for _ in range(2):
@@ -372,7 +372,19 @@ def lab(*args: Any, **more: Any) -> Iterator[Lab]:
     made.check()
 
 
-_INDEXES = ("tasks", "children", "ready_heap", "doomed", "timers", "journal", "account", "plan", "table")
+_INDEXES = (
+    "tasks",
+    "children",
+    "ready_heap",
+    "doomed",
+    "parked",
+    "unsettled",
+    "timers",
+    "journal",
+    "account",
+    "plan",
+    "table",
+)
 
 
 def picture(run: Run, since: int = 0) -> dict[str, Any]:
@@ -412,7 +424,10 @@ def _plain(thing: Any) -> Any:
 
 def assert_indexed(run: Run) -> None:
     """Whoever can move by itself is in the index that will find it: no wake-up is lost."""
-    ready = {name for order, name in run.ready_heap if run.tasks[name].order == order}
+    ready = {name for order, name in run.ready_heap if name in run.tasks and run.tasks[name].order == order}
+    ready |= {name for waiting in run.parked.values() for _, name in waiting}
+    for name, parts in run.members.items():
+        assert_counted(run, run.tasks[name], [run.tasks[part] for part in parts])
     timers = {(kind, name) for t in run.timers if run.meant(t) for _, kind, name, _ in (t,)}
     for task in run.tasks.values():
         if task.ready:
@@ -430,6 +445,29 @@ def assert_indexed(run: Run) -> None:
     assert run.probing == sum(t.probing for t in run.tasks.values())
     for state in TaskState:
         assert run.counts[state] == sum(t.state is state for t in run.tasks.values())
+
+
+def assert_counted(run: Run, task: Task, parts: list[Task]) -> None:
+    """What a task with parts knows of them is true, and it comes to its end when they have."""
+    left = [t for t in parts if t.state not in (TaskState.DONE, TaskState.CANCELLED)]
+    under = [
+        t for t in run.tasks.values() if run.plans(t) and t.id.startswith((f"{task.id}/", f"{task.id}["))
+    ]
+    assert task.left == len(left)
+    assert task.failed == sum(t.state is TaskState.FAILED for t in under)
+    works = (t for t in parts if t.state is TaskState.RUNNING or (t.opened and t.state is TaskState.PENDING))
+    assert task.active == len(list(works))
+    if task.step.for_each is not None:
+        assert task.given_up == sum(t.given_up for t in parts)
+        assert (
+            task.step.max_parallel is None
+            or task.active <= task.step.max_parallel
+            or task.state == "cancelled"
+        )
+    ended = task.state is TaskState.PENDING and task.opened and not left and task.met
+    if run.state is RunState.RUNNING and run.wish == "none" and not run.barred:
+        assert not ended, f"all parts of {task.id} have ended, and nobody knows"
+        assert task.state is not TaskState.DONE or not left, f"{task.id} is done, and its parts are not"
 
 
 def assert_never_stuck(run: Run) -> None:

@@ -2,8 +2,7 @@
 
 import pytest
 
-from fsm_agent.core.errors import PlanError
-from tests.core.kit import TOOLS, Lab, lab, tool
+from tests.core.kit import lab, tool
 
 A, B, C = ({"id": n, "tool": "look", "args": {"n": n}} for n in "abc")
 
@@ -293,8 +292,3 @@ def test_what_is_held_for_want_of_money_starts_when_there_is_some_again_and_keep
         assert it.states == {"a": "running", "b": "pending"}
         it.returns("a", 1)
         assert it.states["b"] == "running"
-
-
-def test_a_nested_or_repeated_step_is_refused_by_name():
-    with pytest.raises(PlanError, match="this version runs flat plans only"):
-        Lab([{"id": "a", "tool": "look", "for_each": "$inputs.xs"}], inputs={"xs": [1]}, tools=TOOLS)

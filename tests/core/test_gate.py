@@ -77,17 +77,6 @@ def test_a_fault_of_a_finished_step_names_it():
     assert why
 
 
-@pytest.mark.parametrize(
-    "nested", [{"plan": {"steps": [step("x")]}}, {"tool": "look", "for_each": "$a.list"}]
-)
-def test_what_this_version_cannot_run_is_refused(nested):
-    plan = [step("a"), step("c", "gone", "a")]
-    result = play(plan, [{"id": "d", "depends_on": ["a"], **nested}])
-    if refused(result)[0] == "planner":
-        pytest.skip("this version runs such steps")
-    assert refused(result)[0] == "validate"
-
-
 @pytest.mark.parametrize("args", ["[1]", "{", "3", '{"x": 1e999}', '{"x": 123456789012345678901}'])
 def test_arguments_in_text_that_are_no_object_are_refused(args):
     gate, why = refused(play([step("c", "gone")], [step("d", args=args)]))

@@ -70,6 +70,65 @@ PLANS: tuple[tuple[list[dict[str, Any]], dict[str, Any]], ...] = (
         ],
         {"inputs": {"w": 1}, "constraints": [{"key": "k", "value": 3, "check": "$inputs.w < value"}]},
     ),
+    (
+        [
+            {
+                "id": "a",
+                "tool": "pay",
+                "args": {"x": "$item", "w": "$inputs.w"},
+                "for_each": "$inputs.rows",
+                "max_parallel": 2,
+                "on_item_failure": "collect",
+            },
+            {"id": "b", "tool": "look", "args": {"all": "$a"}, "depends_on": ["a"]},
+        ],
+        {"inputs": {"w": 1, "rows": [1, 2, 3]}},
+    ),
+    (
+        [
+            {"id": "a", "tool": "look", "args": {"w": "$inputs.w"}},
+            {
+                "id": "b",
+                "depends_on": ["a"],
+                "when": "$inputs.w < 3",
+                "budgets": {"tool_calls": 8},
+                "plan": {
+                    "steps": [
+                        {"id": "p", "tool": "put", "args": {"w": "$a.n"}},
+                        {"id": "q", "tool": "sign", "args": {"w": "$p.n"}, "depends_on": ["p"]},
+                        {"id": "r", "tool": "look", "depends_on": ["q"], "optional": True},
+                    ]
+                },
+            },
+            {"id": "c", "tool": "look", "args": {"x": "${b/p.n}"}, "depends_on": ["b"]},
+        ],
+        {"inputs": {"w": 1}},
+    ),
+    (
+        [
+            {
+                "id": "a",
+                "for_each": "$inputs.rows",
+                "max_parallel": 2,
+                "on_item_failure": 0.5,
+                "plan": {
+                    "steps": [
+                        {"id": "p", "tool": "look", "args": {"w": "$item"}, "done_when": "n != 3"},
+                        {"id": "q", "tool": "pay", "args": {"w": "$p.n", "i": "$index"}, "depends_on": ["p"]},
+                    ]
+                },
+            },
+            {
+                "id": "b",
+                "tool": "mail",
+                "for_each": "$a",
+                "when": "$item != null",
+                "args": {"x": "$index"},
+                "depends_on": ["a"],
+            },
+        ],
+        {"inputs": {"w": 1, "rows": [1, 2, 3]}, "budgets": {"tool_calls": 30}},
+    ),
 )
 
 
@@ -130,6 +189,9 @@ class Chaos:
                 if self.choose(2):
                     self.commit(out)
             elif isinstance(command, Probe):
+                for out in self.out:  # the log's time may be microseconds ahead of the clock
+                    if out.commit_by <= lab.run.at:
+                        self.commit(out)
                 self.probes.append(command)
         lab.commands.clear()
 
@@ -327,7 +389,9 @@ class Chaos:
         match self.choose(3):
             case 0:
                 value = self.choose(4)
-                self.heard(lambda: lab.set(w=value))
+                rows = [self.choose(3) for _ in range(self.choose(5))]
+                batch = "rows" in lab.run.inputs and self.choose(2)
+                self.heard(lambda: lab.set(rows=rows) if batch else lab.set(w=value))
             case 1:
                 self.heard(lambda: lab.set(**{"budgets.tool_calls": 20 + self.choose(20)}))
             case _:
@@ -366,6 +430,7 @@ class Chaos:
             elif any(not o.replied and o.call.task in run.running for o in self.out):
                 self.reply()
             elif run.questions:
+                self.move_clock(self.lab.ports.now_us() + 5 * SECOND)  # people take their time
                 self.answer(next(iter(run.questions)))
             elif run.next_due() is not None:
                 self.move_clock(run.next_due() or 0)

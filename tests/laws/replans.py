@@ -7,12 +7,13 @@ chooses is a parameter, as in :mod:`tests.laws.chaos`.
 import copy
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import WRITES, TaskState
+from fsm_agent.core.plans.members import stated_as
 from fsm_agent.core.replanning import strategy
 from fsm_agent.core.rules.table import Table
 from fsm_agent.runtime.configs import load_rules
@@ -23,6 +24,7 @@ T = TypeVar("T")
 Choose = Callable[[int], int]
 NAMES = tuple("abcdefgh")
 NEW = ("n1", "n2", "n3")
+PARTS = ("p", "q")
 EFFECTS = {
     "look": "read",
     "seek": "read",
@@ -75,6 +77,7 @@ class Gamble:
     def __init__(self, choose: Choose) -> None:
         self.choose = choose
         self.limits = {"local_replans": choose(5), "global_replans": choose(4)}
+        self.groups: set[str] = set()
         self.plan = self.steps(1 + choose(5))
         self.planner_calls = choose(6) if self.maybe(6) else None
         self.tools = {name: self.tool(name, effect) for name, effect in EFFECTS.items()}
@@ -96,13 +99,24 @@ class Gamble:
 
     def step(self, name: str, before: list[str]) -> dict[str, Any]:
         needs = [other for other in before if self.maybe(3)]
-        step: dict[str, Any] = {
-            "id": name,
-            "tool": self.pick(("look", "look", "seek", *EFFECTS)),
-            "args": self.args(needs),
-        }
+        kind = self.choose(9) if name in NAMES else 9
+        step: dict[str, Any] = {"id": name}
         if needs:
             step["depends_on"] = needs
+        if kind < 2:
+            self.groups.add(name)
+        if kind < 2 and self.maybe():
+            step["plan"] = {"steps": self.nested()}
+        else:
+            step["tool"] = self.pick(("look", "look", "seek", *EFFECTS))
+            step["args"] = {"x": "$item"} if kind < 2 and self.maybe() else self.args(needs)
+        if kind < 2 and ("tool" in step or self.maybe(3)):
+            step["for_each"] = "$inputs.rows"
+            step["on_item_failure"] = self.pick(("stop", "collect", 0.5))
+            if self.maybe():
+                step["max_parallel"] = 1 + self.choose(2)
+        if "plan" in step:
+            return step
         if self.maybe(3):
             step["done_when"] = "n > 0"
         if self.maybe(6):
@@ -115,8 +129,17 @@ class Gamble:
             step["preconditions"] = ["args.x != 1"]
         return step
 
+    def nested(self) -> list[dict[str, Any]]:
+        made: list[dict[str, Any]] = []
+        for name in PARTS[: 1 + self.choose(2)]:
+            made.append(self.step(name, [step["id"] for step in made]))
+        return made
+
     def args(self, needs: list[str]) -> dict[str, Any]:
-        return {"x": f"${self.pick(needs)}.n" if needs and self.maybe() else self.choose(3)}
+        if not needs or self.maybe():
+            return {"x": self.choose(3)}
+        need = self.pick(needs)
+        return {"x": f"${need}" if need in self.groups else f"${need}.n"}
 
     def tool(self, name: str, effect: str) -> dict[str, Any]:
         kinds = READS if effect == "read" else EFFECTFUL
@@ -221,7 +244,11 @@ class Gamble:
     def operator(self) -> list[dict[str, Any]]:
         reactions: list[dict[str, Any]] = []
         approving = self.choose(3)  # nobody, mostly, always
-        for name in (*NAMES, *NEW):
+        own = (*NAMES, *NEW)
+        parts = (
+            f"{n}{end}" for n in sorted(self.groups) for end in ("[0]", "[1]", "/p", "/q", "[0]/p", "[1]/q")
+        )
+        for name in (*own, *parts):
             if approving == 2 or (approving and self.choose(4)):
                 waits = {"task": name, "state": "awaiting-confirmation"}
                 reactions.append({"when": waits, "do": {"approve": name, "by": "ann"}, "every": True})
@@ -240,6 +267,9 @@ class Gamble:
                 )
         if self.maybe(4):
             reactions.append({"at_seq": 5 + self.choose(40), "do": "crash"})
+        if self.groups and self.maybe(3):
+            rows = [self.choose(4) for _ in range(self.choose(4))]
+            reactions.append({"at_s": self.choose(20), "do": {"set_input": {"rows": rows}, "by": "bob"}})
         if self.maybe(12):
             plan = copy.deepcopy(self.plan)
             self.mutate(plan)
@@ -250,7 +280,7 @@ class Gamble:
         """Run it and check every law."""
         budgets = {} if self.planner_calls is None else {"planner_calls": self.planner_calls}
         document = {
-            "plan": {"goal": "go", "budgets": budgets, "steps": self.plan},
+            "plan": {"goal": "go", "inputs": {"rows": [1, 2]}, "budgets": budgets, "steps": self.plan},
             "workers": 1 + self.choose(4),
             "tools": self.tools,
             "planner": self.proposals(),
@@ -316,8 +346,8 @@ def _kept_and_asked(plan: list[dict[str, Any]], result: Result) -> Run:
             )
         apply(run, event)
         if event.type == "plan_adopted" and data["origin"] in ("initial", "human"):
-            for doc in data["plan"]["steps"]:
-                meant.setdefault(doc["id"], []).append(strategy.bare(doc))
+            for name, doc in _stated(data["plan"]["steps"]):
+                meant.setdefault(name, []).append(strategy.bare(doc))
         for task in run.tasks.values():
             if task.state is TaskState.DONE and task.effect == "read":
                 reads.add(task.id)
@@ -331,9 +361,17 @@ def _kept_and_asked(plan: list[dict[str, Any]], result: Result) -> Run:
     return run
 
 
+def _stated(docs: list[dict[str, Any]], prefix: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    for doc in docs:
+        name = prefix + doc["id"]
+        yield name, doc
+        yield from _stated(doc.get("plan", {}).get("steps", []), f"{name}/")
+
+
 def _unasked(run: Run, name: str, data: dict[str, Any], meant: dict[str, list[dict[str, Any]]]) -> None:
-    doc = next(doc for doc in run.plan.doc["steps"] if doc["id"] == name)
-    own = meant.get(name, [])
+    stated = stated_as(name)
+    doc = dict(_stated(run.plan.doc["steps"]))[stated]
+    own = meant.get(stated, [])
     prepared = [other["tool"] for one in own for other in one.get("alternatives", ())]
     assert strategy.bare(doc) in own or data["tool"] in prepared, (
         f"{name} calls {data['tool']}, and nobody was asked"

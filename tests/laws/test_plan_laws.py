@@ -51,6 +51,9 @@ budgets = st.fixed_dictionaries(
         "reserve": st.fixed_dictionaries({}, optional={"tokens": st.integers(0, 1000)}),
     },
 )
+shares = st.fixed_dictionaries(
+    {}, optional={"tool_calls": st.integers(0, 99), "tokens": st.integers(0, 9999), "cost": amounts}
+)
 estimates = st.fixed_dictionaries(
     {}, optional={"tokens": st.integers(0, 9), "seconds": seconds, "cost": amounts}
 )
@@ -87,7 +90,9 @@ def steps(draw, prefix="s", *, nest=True, reads=True):
         }  # fmt: skip
         if nest and draw(st.integers(0, 4)) == 0:
             step["plan"] = {"steps": draw(steps(f"{id_}n", nest=False))}
-            step["budgets"] = draw(budgets)
+            step["budgets"] = draw(shares)
+            for key in ("estimate", "requires_confirmation", "confirm_within_s", "approvers"):
+                step.pop(key, None)
         else:
             args = draw(st.dictionaries(names, data, max_size=2))
             if deps and reads:

@@ -1,6 +1,5 @@
 """Append, then act, then tell: what an engine does when its store, its owner or its listeners fail it."""
 
-import attrs
 import pytest
 
 from fsm_agent.core.audit import replay
@@ -11,14 +10,12 @@ from fsm_agent.core.errors import (
     FencedError,
     NotFoundError,
     OwnedError,
-    PlanError,
     RefusedError,
     StoreDeadError,
 )
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Ask, Note, Outcome, Progressed, Returned, Tick
 from fsm_agent.core.machine import RunState
-from fsm_agent.core.plans import planning
 from fsm_agent.core.signals import Applied, Signal
 from fsm_agent.runtime.driving.engine import Engine, needs_barrier
 from fsm_agent.stores.memory import MemoryStore
@@ -51,14 +48,6 @@ def test_a_run_id_is_used_once():
     made(store)
     with pytest.raises(ConflictError):
         made(store)
-
-
-def test_a_plan_that_cannot_run_registers_nothing():
-    store = MemoryStore()
-    doc = {**CREATE.plan.doc, "steps": [{"id": "a", "tool": "look", "for_each": "$inputs.x"}]}
-    with pytest.raises(PlanError):
-        Engine.create(store, attrs.evolve(CREATE, plan=planning.trusted(doc)), Ports())
-    assert store.runs() == []
 
 
 def test_a_run_whose_owner_died_before_its_first_event_is_begun_by_the_next_one():

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from fsm_agent.core.audit.check import Check, Said, check
 from fsm_agent.core.audit.checker import Checker, by_person
-from fsm_agent.core.engine import arguments, breaker, budget
+from fsm_agent.core.engine import arguments, breaker, budget, derived
 from fsm_agent.core.engine.policy import settle_us
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
@@ -14,6 +14,7 @@ from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Usage
 from fsm_agent.core.language.expr import Expr
 from fsm_agent.core.machine import RunState, TaskState
+from fsm_agent.core.plans import members
 from fsm_agent.core.tools import ToolSpec, argument_faults
 
 _NOT_PEOPLE: Final = ("probe", "door", "recovery")
@@ -141,9 +142,7 @@ def within_budget(log: Checker, event: Event) -> Said:
         said = Usage(**event.data.get("reserve", {}))
         if said != wanted:
             return f"{event.task} reserves {said}; it is expected to use {wanted}"
-    if not budget.limited(run):
-        return None
-    why = budget.missing(run, wanted)
+    why = budget.lacking(run, log.task, wanted)
     return f"{event.task}: {why}" if why else ""
 
 
@@ -152,28 +151,31 @@ def conditions_hold(log: Checker, event: Event) -> Said:
     run, step, data = log.run, log.task.step, event.data
     if step.when is None and not step.preconditions:
         return None
-    if step.when is not None and _verdict(run, step.when) is not True:
+    if step.when is not None and _verdict(run, step.when, event.task) is not True:
         return f"{event.task} moves on, and its condition `{step.when.text}` is not true"
     args = data["args"] if "args" in data else _planned(run, log.task) or {}
     if "args" not in data and log.task.armed is not None:
         return ""  # with arguments that a person changed; the request that follows shows them
     for condition in step.preconditions:
-        if condition.severity == "stop" and _verdict(run, condition.check, {"args": args}) is not True:
+        if (
+            condition.severity == "stop"
+            and _verdict(run, condition.check, event.task, {"args": args}) is not True
+        ):
             return f"{event.task} moves on, and its precondition `{condition.check.text}` is not true"
     return ""
 
 
 def given_up_for_its_condition(log: Checker, event: Event) -> Said:
     """A task is given up for its condition only if that is false."""
-    step, data = log.task.step, event.data
-    if data["code"] != "condition" or data.get("origin") or step.when is None:
+    when, data = members.condition(log.task.step), event.data
+    if data["code"] != "condition" or data.get("origin") or when is None:
         return None
-    false = _verdict(log.run, step.when) is False
-    return "" if false else f"{event.task} is given up, and its condition `{step.when.text}` is not false"
+    false = _verdict(log.run, when, event.task) is False
+    return "" if false else f"{event.task} is given up, and its condition `{when.text}` is not false"
 
 
-def _verdict(run: Run, check_: Expr, more: Mapping[str, Any] | None = None) -> bool | None:
-    scope = {**arguments.scope_of(run, check_.roots), **(more or {})}
+def _verdict(run: Run, check_: Expr, task: str | None, more: Mapping[str, Any] | None = None) -> bool | None:
+    scope = {**arguments.scope_of(run, check_.roots, at=task or ""), **(more or {})}
     value = check_.evaluate(scope).value
     return value if isinstance(value, bool) else None
 
@@ -188,12 +190,7 @@ def success_is_verified(log: Checker, event: Event) -> Said:
     outcome = data.get("outcome", {})
     if done_when is None or outcome.get("kind") != "value":
         return None
-    value = outcome.get("value")
-    scope = arguments.scope_of(log.run, done_when.roots)
-    if isinstance(value, dict):
-        scope = {**value, **scope}
-    scope.setdefault("result", value)
-    true = done_when.evaluate(scope).value is True
+    true = derived.verify(log.run, task, outcome.get("value"))[0] is None
     if true == (data["trigger"] == "succeed"):
         return ""
     return f"`{done_when.text}` is {'' if true else 'not '}true of what {task.id} returned, and it moves by {data['trigger']}"

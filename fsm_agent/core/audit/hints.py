@@ -3,7 +3,7 @@
 from shlex import quote
 from typing import Final, NamedTuple
 
-from fsm_agent.core.engine import budget
+from fsm_agent.core.engine import batches, budget
 from fsm_agent.core.engine.records import RUN, Question, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import FINAL_RUN_STATES, RunState, TaskState
@@ -142,14 +142,36 @@ def _pending(run: Run, task: Task) -> Wait:
         return Wait(f"the whole run: {whole.words}", whole.commands)
     if not task.ready:
         return _dependencies(run, task)
+    if not batches.admits(run, task):
+        return _batch(run, run.tasks[task.parent])
     if task.not_before > run.at:
         return Wait(f"its next try, {_in(run, task.not_before)}")
-    lacking = budget.missing(run, budget.estimate(run, task.step, run.tool_of(task.step) or ""))
-    if budget.limited(run) and lacking:
+    lacking = budget.lacking(run, task, budget.estimate(run, task.step, run.tool_of(task.step) or ""))
+    if lacking:
         return Wait(f"a budget: {lacking}", (f"fsm-agent set {quote(run.id)} budgets.KEY=V",))
     return Wait(
         "a free place among the calls, or somebody who drives the run", (f"fsm-agent resume {quote(run.id)}",)
     )
+
+
+def _batch(run: Run, batch: Task) -> Wait:
+    if not batches.stopped(batch):
+        return Wait(f"a place among the {batch.step.max_parallel} records that {batch.id} works on at once")
+    failed = [
+        t for t in run.tasks.values() if t.state is TaskState.FAILED and t.id.startswith(f"{batch.id}[")
+    ]
+    waits = [(t, of_task(run, t)) for t in failed[:_MANY]]
+    words = "; ".join(f"{t.id} has failed and waits for {w.words}" for t, w in waits)
+    commands = tuple(dict.fromkeys(c for _, w in waits for c in w.commands))
+    return Wait(f"{batch.id}, which begins no further record: {words}", commands)
+
+
+def _before(run: Run, task: Task) -> list[str]:
+    """Return what *task* waits for directly: the parts that it let begin, or what comes before it."""
+    if task.opened and task.met:
+        return run.members[task.id]
+    above = [task.parent] if task.parent else []
+    return [*(d.id for d in task.step.depends_on), *above]
 
 
 def _dependencies(run: Run, task: Task) -> Wait:
@@ -158,9 +180,11 @@ def _dependencies(run: Run, task: Task) -> Wait:
     seen: set[str] = set()
     left = [task]
     while left:
-        for dependency in left.pop().step.depends_on:
-            before = run.tasks[dependency.id]
-            if before.id in seen or before.state in (TaskState.DONE, TaskState.CANCELLED):
+        later = left.pop()
+        for name in _before(run, later):
+            before = run.tasks[name]
+            ended = before.state in (TaskState.DONE, TaskState.CANCELLED)
+            if before.id in seen or ended or (later.parent == name and before.opened and before.met):
                 continue
             seen.add(before.id)
             if before.state is TaskState.PENDING and not before.ready:

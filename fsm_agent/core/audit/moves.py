@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 from fsm_agent.core import canon
+from fsm_agent.core.audit import parts
 from fsm_agent.core.audit.check import BATCH, Check, Said, check
 from fsm_agent.core.audit.checker import VERDICT, Checker, by_person
 from fsm_agent.core.engine import ending
@@ -87,6 +88,8 @@ def _applied_of(task: Task, data: dict[str, Any]) -> str:
 def cited_evidence(log: Checker, event: Event) -> Said:
     """A task leaves an unknown result only by an earlier event that says just this of this task, with this result."""
     task, data = log.task, event.data
+    if event.data["trigger"] == "settle" and parts.ends_with_its_parts(task, data["evidence"]):
+        return None
     seq = data["evidence"].get("seq")
     found = log.evidence.get(seq)
     needed = "absent" if data.get("applied") == "no" else "applied"
@@ -156,7 +159,10 @@ def brought_about(log: Checker, event: Event) -> Said:
 def _may_cancel(log: Checker, task: Task, data: dict[str, Any]) -> bool:
     origin = log.run.tasks.get(data.get("origin", ""))
     if origin is not None:
-        return origin.state is TaskState.CANCELLED and origin.reason_code == data["code"] and task.doomed
+        along = task.doomed or parts.cancelled_along(log, task, origin)
+        return origin.state is TaskState.CANCELLED and origin.reason_code == data["code"] and along
+    if data["code"] == "superseded":
+        return parts.surplus(log, task)
     wish = {"cancelled": "cancel", "aborted": "abort"}.get(data["code"])
     if wish is not None:
         return log.run.wish == wish

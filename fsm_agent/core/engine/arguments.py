@@ -11,28 +11,45 @@ from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.machine import WRITES, TaskState
+from fsm_agent.core.plans import members
 from fsm_agent.core.tools import ToolSpec
 
 
-def scope_of(run: Run, roots: Iterable[str], taken: Mapping[str, Task] | None = None) -> dict[str, Any]:
-    """Return values for *roots* (``$s1``, ``$inputs``); a root without a value is left out.
+def scope_of(
+    run: Run, roots: Iterable[str], taken: Mapping[str, Task] | None = None, *, at: str = ""
+) -> dict[str, Any]:
+    """Return values for *roots* (``$s1``, ``$inputs``, ``$item``); a root without a value is left out.
 
     Args:
         run: The state.
         roots: Of references.
         taken: Done tasks by the ids of steps that are to take over their results.
+        at: Id of the task that reads: names are those of its own nested plan, then of what that stands in.
     """
     scope: dict[str, Any] = {}
-    aliases = run.plan.aliases if run.plan is not None else {}
     for root in roots:
         if root == "$inputs":
             scope[root] = run.inputs
+        elif root in members.ITEM:
+            record = run.tasks.get(members.record_of(at))
+            if record is not None:
+                scope[root] = record.item if root == "$item" else members.index_of(record.id)
         elif root[0] == "$":
-            name = root[1:]
-            task = (taken or {}).get(name) or run.tasks.get(aliases.get(name, name))
+            task = _named(run, root[1:], at, taken or {})
             if task is not None and task.state is TaskState.DONE:
                 scope[root] = task.result
     return scope
+
+
+def _named(run: Run, name: str, at: str, taken: Mapping[str, Task]) -> Task | None:
+    """Return the task that *name* means to the task *at*."""
+    aliases = run.plan.aliases if run.plan is not None else {}
+    for prefix in members.prefixes(at):
+        full = aliases.get(prefix + name, prefix + name)
+        found = taken.get(full) or run.tasks.get(full)
+        if found is not None:
+            return found
+    return None
 
 
 def resolve(
@@ -51,7 +68,7 @@ def resolve(
     """
     step = task.step
     template = step.args
-    args: dict[str, Any] = template.resolve(scope_of(run, [r.root for r in template.refs], taken))
+    args: dict[str, Any] = template.resolve(scope_of(run, [r.root for r in template.refs], taken, at=task.id))
     if step.tool is None and tool is not None:
         return _default_arguments(run, task, run.tools.get(tool), args, taken or {})
     return args

@@ -5,6 +5,9 @@ kept back (``reserve``). Money is counted in millionths of the unit, time in mic
 which the run is running, not in which it waits for people.
 """
 
+from typing import Final
+
+from fsm_agent.core.engine.records import Share, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.inputs import Usage
 from fsm_agent.core.plans.plan import Step
@@ -67,6 +70,47 @@ def missing(run: Run, wanted: Usage, *, calls: int = 1) -> str:
         return f"{used.active_us / 1e6:g} s of active time are used, {seconds:g} s are allowed"
     spent_up = next((n for n in ("tokens", "cost_micros") if _gone(run, n)), None)
     return f"no {spent_up} are left" if spent_up else ""
+
+
+def lacking(run: Run, task: Task, wanted: Usage) -> str:
+    """Return why a call of *task* that uses *wanted* fits neither the run's budgets nor those of the sub-plans it
+    stands in, in words, or an empty string.
+    """
+    why = missing(run, wanted) if limited(run) else ""
+    name = task.parent
+    while name and not why:
+        above = run.tasks[name]
+        if above.step.budgets is not None:
+            why = _beyond(run.shares.get(name, _NOTHING), above, wanted)
+        name = above.parent
+    return why
+
+
+_NOTHING: Final = Share()
+
+
+def _beyond(used: Share, plan: Task, wanted: Usage) -> str:
+    own = plan.step.budgets
+    assert own is not None, "no share"
+    checks = (
+        (own.tool_calls, used.tool_calls + 1, "tool calls"),
+        (own.tokens, used.tokens + used.reserved_tokens + wanted.tokens, "tokens"),
+        (
+            own.cost_micros,
+            used.cost_micros + used.reserved_cost_micros + wanted.cost_micros,
+            "millionths of money",
+        ),
+    )
+    for allowed, would_be, words in checks:
+        if allowed is not None and would_be > allowed:
+            return f"{would_be} {words} would be used in {plan.id}, {allowed} are its share"
+    for allowed, amount, words in (
+        (own.tokens, used.tokens, "tokens"),
+        (own.cost_micros, used.cost_micros, "money"),
+    ):
+        if allowed is not None and amount >= allowed:
+            return f"no {words} are left of the share of {plan.id}"
+    return ""
 
 
 def _gone(run: Run, name: str) -> bool:

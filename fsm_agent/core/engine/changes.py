@@ -5,8 +5,10 @@ out differently the second time, and one that came out equal reaches nobody. Rea
 again. A write that is done is never repeated: whether it may stand is a question to a person.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+from fsm_agent.core import canon
+from fsm_agent.core.engine import expansion
 from fsm_agent.core.engine.arguments import (
     approval_digest,
     resolve,
@@ -18,6 +20,7 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.machine import TaskState
+from fsm_agent.core.plans.members import condition
 from fsm_agent.core.replanning import gate
 
 
@@ -25,25 +28,31 @@ def inputs_changed(turn: Turn) -> None:
     """Let every task look again at the inputs it rests on."""
     tasks = turn.run.tasks.values()
     uses = [t for t in tasks if t.state is TaskState.AWAITING or _rests_on(t, "$inputs")]
-    _look_again(turn, uses, "an input that it rests on changed")
+    look_again(turn, uses, "an input that it rests on changed")
 
 
 def result_changed(turn: Turn, task: Task) -> None:
     """Let those that use the result of *task*, which has come in once more, look whether it makes a difference."""
     run = turn.run
-    uses = [run.tasks[name] for name, _ in run.children[task.id]]
-    _look_again(turn, uses, f"the result of {task.id}, which it rests on, is another one now")
+    uses = list(_with_parts(run, (name for name, _ in run.children[task.id])))
+    look_again(turn, uses, f"the result of {task.id}, which it rests on, is another one now")
+
+
+def _with_parts(run: Run, names: Iterable[str]) -> Iterator[Task]:
+    for name in names:
+        yield run.tasks[name]
+        yield from _with_parts(run, run.members.get(name, ()))
 
 
 def ended(turn: Turn, task: Task) -> None:
     """Let a task that is done by now look at what changed while its call was out, or its result unknown."""
     if turn.run.changed_at or turn.run.plan_version > 1:
-        _look_again(turn, [task], "what it rests on changed while its call was out")
+        look_again(turn, [task], "what it rests on changed while its call was out")
 
 
 def _rests_on(task: Task, root: str) -> bool:
     step = task.step
-    if any(ref.root == root for ref in step.args.refs):
+    if any(ref.root == root for source in (step.args, step.for_each) if source for ref in source.refs):
         return True
     conditions = [c.check for c in step.preconditions]
     return any(
@@ -51,12 +60,15 @@ def _rests_on(task: Task, root: str) -> bool:
     )
 
 
-def _look_again(turn: Turn, tasks: Iterable[Task], why: str) -> None:
+def look_again(turn: Turn, tasks: Iterable[Task], why: str) -> None:
+    """Let *tasks* look whether what they rest on makes another call of them; *why* it may, in words."""
     run = turn.run
     for task in tasks:
         if not run.plans(task):
             if task.state is TaskState.DONE and task.effect != "read" and not _stands_for(run, task):
                 _done(turn, task, why)
+        elif task.id in run.members and task.state is not TaskState.CANCELLED:
+            _group(turn, task, why)
         elif task.state is TaskState.DONE:
             _done(turn, task, why)
         elif task.state is TaskState.AWAITING:
@@ -78,6 +90,44 @@ def drifted(run: Run, task: Task) -> bool:
         return False
     now = gate.call_digest(run, task.step)
     return now is not None and now != (task.planned_digest or task.args_digest)
+
+
+def _group(turn: Turn, task: Task, why: str) -> None:
+    """Let a task with parts come to the door again: its condition, or the list that it goes over, is another one.
+
+    What its parts did stays done; a part whose own call would be another one is looked at by itself. If the condition
+    no longer holds and a part had an effect, a person is asked.
+    """
+    run = turn.run
+    if not task.opened or not task.met:
+        return  # the door will look, when its dependencies are there again
+    if _condition_is_false(run, task):
+        acted = [
+            t for t in _with_parts(run, run.members[task.id]) if t.effect != "read" and t.applied != "no"
+        ]
+        if acted and task.id not in run.questions:
+            words = f"{task.id} has begun, and {why}; {acted[0].id} ({acted[0].tool}) had an effect and stays as it is"
+            ask(turn, task, ("keep", "abort"), words)
+        elif not acted:
+            _begin_anew(turn, task, why)
+    elif _other_records(run, task):
+        _begin_anew(turn, task, why)
+
+
+def _begin_anew(turn: Turn, task: Task, why: str) -> None:
+    if task.state is TaskState.DONE:
+        turn.move(task, "invalidate", {"reason": why})
+    elif task.state is TaskState.PENDING:
+        turn.emit("expanded", {"again": why}, task.id)
+
+
+def _other_records(run: Run, task: Task) -> bool:
+    if task.step.for_each is None:
+        return False
+    try:
+        return canon.value_digest("records", expansion.records(run, task)) != task.args_digest
+    except UnresolvedReferenceError:
+        return True
 
 
 def _done(turn: Turn, task: Task, why: str) -> None:
@@ -106,8 +156,8 @@ def _awaiting(turn: Turn, task: Task, why: str) -> None:
 
 
 def _condition_is_false(run: Run, task: Task) -> bool:
-    when = task.step.when
-    return when is not None and when.evaluate(scope_of(run, when.roots)).value is False
+    when = condition(task.step)
+    return when is not None and when.evaluate(scope_of(run, when.roots, at=task.id)).value is False
 
 
 def _failed(turn: Turn, task: Task, why: str) -> None:
@@ -118,8 +168,8 @@ def _failed(turn: Turn, task: Task, why: str) -> None:
 def _cancelled(turn: Turn, task: Task, why: str) -> None:
     """Bring back what a condition had cancelled and would no longer, and then what hung on it."""
     run = turn.run
-    when = task.step.when
-    if when is not None and when.evaluate(scope_of(run, when.roots)).value is not True:
+    when = condition(task.step)
+    if when is not None and when.evaluate(scope_of(run, when.roots, at=task.id)).value is not True:
         return
     back = [(task, why)] if task.reason_code == "condition" and not task.dead_deps else []
     while back:

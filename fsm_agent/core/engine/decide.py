@@ -21,7 +21,6 @@ from fsm_agent.core.engine.policy import has_probe, settle_us
 from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
-from fsm_agent.core.errors import PlanError
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import (
     Answer,
@@ -53,6 +52,7 @@ from fsm_agent.core.inputs import (
     Usage,
 )
 from fsm_agent.core.machine import FINAL_RUN_STATES, MACHINES_DIGEST, TaskState
+from fsm_agent.core.plans.members import walk
 from fsm_agent.core.replanning import repairing, replanning, review
 from fsm_agent.core.replanning.briefing import briefing
 from fsm_agent.core.signals import Applied, Signal
@@ -150,11 +150,6 @@ def _hear(turn: Turn, given: spoken.Word) -> None:
 
 def _create(turn: Turn, given: Create) -> None:
     plan, table = given.plan, given.rules
-    later = [s.id for s in plan.steps if s.plan or s.for_each is not None]
-    if later:
-        raise PlanError(
-            f"plan: the steps {', '.join(later)} nest or repeat; this version runs flat plans only"
-        )
     unknown = sorted(set(given.inputs) - set(plan.inputs))
     data: dict[str, Any] = {
         "run": given.run,
@@ -183,7 +178,7 @@ def _create(turn: Turn, given: Create) -> None:
     if unknown:
         data["extra_inputs"] = unknown
     turn.emit("run_created", data)
-    ids = [s.id for s in plan.steps]
+    ids = [s.id for s in walk(plan.steps)]
     turn.emit(
         "plan_adopted",
         {
@@ -272,7 +267,7 @@ def _send_probe(turn: Turn, task: Task) -> None:
         data = {"verdict": "inconclusive", "evidence": words, "by": "door", "attempt": task.attempt}
         turn.emit("reconciled", {**data, "probe_at": early}, task.id)
         return
-    why = budget.missing(run, Usage()) if budget.limited(run) else ""
+    why = budget.lacking(run, task, Usage())
     if not why and (spec is None or not has_probe(run, task)):
         why = f"{task.tool} has no probe"
     if not why and spec is not None and not spec.reconcile and run.wish != "none":

@@ -36,8 +36,8 @@ from fsm_agent.core.engine.caller import (
 from fsm_agent.core.engine.decide import decide
 from fsm_agent.core.engine.door import (
     ask_approval,
-    refuse,
 )
+from fsm_agent.core.engine.failing import refuse
 from fsm_agent.core.engine.policy import escalate, fire
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run

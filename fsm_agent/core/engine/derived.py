@@ -3,7 +3,10 @@
 The engine raises them here, and the audit asks here what it should have raised.
 """
 
+from typing import Any
+
 from fsm_agent.core.engine import stall
+from fsm_agent.core.engine.arguments import scope_of
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.inputs import Usage
@@ -78,3 +81,20 @@ def inefficiency(run: Run, task: Task, used: Usage, duration_us: int) -> str:
                 f"still to be called for {', '.join(like[:8])}"
             )
     return ""
+
+
+def verify(run: Run, task: Task, value: Any) -> tuple[Signal | None, str]:
+    """Return (None, "") when ``done_when`` is true of *value*, else the signal and why."""
+    done_when = task.step.done_when
+    if done_when is None:
+        return None, ""
+    scope = scope_of(run, done_when.roots, at=task.id)
+    if isinstance(value, dict):
+        scope = {**value, **scope}
+    scope.setdefault("result", value)
+    verdict = done_when.evaluate(scope)
+    if verdict.value is True:
+        return None, ""
+    if verdict.value is False:
+        return Signal.VALIDATION_FAILED, f"`{done_when.text}` is false of the result"
+    return Signal.UNVERIFIED, f"`{done_when.text}` is unknown of the result: {verdict.why}"

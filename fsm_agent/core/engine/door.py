@@ -9,8 +9,7 @@ from heapq import heappush
 from typing import Any
 
 from fsm_agent.core import canon
-from fsm_agent.core.classification.fingerprint import fingerprint
-from fsm_agent.core.engine import breaker, budget, derived
+from fsm_agent.core.engine import batches, breaker, budget, groups
 from fsm_agent.core.engine.arguments import (
     approval_digest,
     args_digest,
@@ -20,28 +19,30 @@ from fsm_agent.core.engine.arguments import (
     resolve,
     scope_of,
 )
-from fsm_agent.core.engine.policy import fire
-from fsm_agent.core.engine.records import Task
-from fsm_agent.core.engine.state import BENIGN, Run
+from fsm_agent.core.engine.failing import refuse
+from fsm_agent.core.engine.records import Order, Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.machine import WRITES, RunState, TaskState
+from fsm_agent.core.plans.members import condition
 from fsm_agent.core.signals import Signal
 from fsm_agent.core.tools import ToolSpec, argument_faults
 
 
-def schedule(turn: Turn) -> list[tuple[int, str]]:
+def schedule(turn: Turn) -> list[tuple[Order, str]]:
     """Let everything that may move through the door, as far as slots and budgets go.
 
     Returns:
         What is ready but fits no budget, as (order, id).
     """
     run = turn.run
-    held: list[tuple[int, str]] = []
+    held: list[tuple[Order, str]] = []
     if run.state is not RunState.RUNNING or run.wish != "none" or run.barred:
         return held  # after a wish, or with a question about the whole run open, nobody passes
-    cancel_doomed(turn)
+    groups.tidy(turn)
+    batches.unpark(run)
     heap = run.ready_heap
     while heap and run.wish == "none" and not run.barred:
         order, name = heap[0]
@@ -49,42 +50,18 @@ def schedule(turn: Turn) -> list[tuple[int, str]]:
         if task.order != order or not task.ready or task.not_before > turn.now:
             run.take(heap)  # stale, or the back-off timer brings it back
             continue
+        if not batches.admits(run, task):
+            batches.park(run, task)
+            continue
         if len(run.running) + run.probing >= turn.env.slots:
             break
         run.take(heap)
         if not enter(turn, task):
             held.append((order, name))
-        cancel_doomed(turn)
+        groups.tidy(turn)
     for entry in held:
         heappush(heap, entry)
     return held
-
-
-def cancel_doomed(turn: Turn) -> None:
-    """Cancel every task whose dependency is gone for good, and what hangs on it."""
-    run = turn.run
-    while run.doomed:
-        task = run.tasks[run.take(run.doomed)[1]]
-        if not task.doomed:
-            continue
-        gone = [
-            run.tasks[d.id]
-            for d in task.step.depends_on
-            if run.tasks[d.id].state is TaskState.CANCELLED and not d.optional
-        ]
-        root = next((t for t in gone if t.reason_code not in BENIGN), gone[0])
-        origin = run.tasks[root.origin or root.id]
-        via = "" if origin is root else f" because of {origin.id}"
-        turn.cause = max(t.moved for t in gone)
-        turn.move(
-            task,
-            "cancel",
-            {
-                "reason": f"{root.id}, which it depends on, was cancelled{via}: {origin.reason}",
-                "code": root.reason_code,
-                "origin": origin.id,
-            },
-        )
 
 
 def enter(turn: Turn, task: Task) -> bool:
@@ -94,21 +71,12 @@ def enter(turn: Turn, task: Task) -> bool:
         False if it stays pending because no budget is left for it now.
     """
     run, step = turn.run, task.step
-    if step.when is not None:
-        verdict = step.when.evaluate(scope_of(run, step.when.roots))
-        if verdict.value is None:
-            refuse(
-                turn,
-                task,
-                Signal.UNRESOLVED_REFERENCE,
-                f"its condition `{step.when.text}` is unknown: {verdict.why}",
-            )
-            return True
-        if not verdict.value:
-            turn.move(
-                task, "cancel", {"reason": f"its condition `{step.when.text}` is false", "code": "condition"}
-            )
-            return True
+    if step.when is not None and not _wanted(turn, task):
+        return True
+    if step.group:
+        if not step.preconditions or step.for_each is not None or _tolerated(turn, task, {}) is not None:
+            groups.open_parts(turn, task)
+        return True
     name = run.tool_of(step)
     spec = run.tools.get(name) if name is not None else None
     try:
@@ -131,19 +99,33 @@ def enter(turn: Turn, task: Task) -> bool:
     return _call(turn, task, spec, args, planned, tolerated)
 
 
+def _wanted(turn: Turn, task: Task) -> bool:
+    """Whether the task's condition is true; if it is not, the task is cancelled, or refused where nobody can tell."""
+    when = condition(task.step)
+    if when is None:
+        return True
+    verdict = when.evaluate(scope_of(turn.run, when.roots, at=task.id))
+    if verdict.value is None:
+        words = f"its condition `{when.text}` is unknown: {verdict.why}"
+        refuse(turn, task, Signal.UNRESOLVED_REFERENCE, words)
+    elif not verdict.value:
+        turn.move(task, "cancel", {"reason": f"its condition `{when.text}` is false", "code": "condition"})
+    return bool(verdict.value)
+
+
 def _tolerated(turn: Turn, task: Task, args: Mapping[str, Any]) -> tuple[str, ...] | None:
     """Return what the preconditions find and the plan tolerates; None if the task was refused."""
     run = turn.run
     noted: list[str] = []
-    for condition in task.step.preconditions:
-        scope = scope_of(run, condition.check.roots)
+    for stated in task.step.preconditions:
+        scope = scope_of(run, stated.check.roots, at=task.id)
         scope["args"] = args
-        verdict = condition.check.evaluate(scope)
+        verdict = stated.check.evaluate(scope)
         if verdict.value is True:
             continue
         found = "is false" if verdict.value is False else f"is unknown: {verdict.why}"
-        words = f"{condition.say + ': ' if condition.say else ''}the precondition `{condition.check.text}` {found}"
-        if condition.severity == "warn":
+        words = f"{stated.say + ': ' if stated.say else ''}the precondition `{stated.check.text}` {found}"
+        if stated.severity == "warn":
             noted.append(words)
             continue
         broken = verdict.value is False
@@ -156,27 +138,6 @@ def _note_tolerated(turn: Turn, task: Task, tolerated: Iterable[str]) -> None:
     """Note what is tolerated, once the task really moves: one that a budget holds back is looked at ever again."""
     for words in tolerated:
         turn.emit("note_added", {"text": f"tolerated: {words}"}, task.id)
-
-
-def refuse(turn: Turn, task: Task, signal: Signal, why: str) -> None:
-    """Say that *task* cannot start, and let the table decide."""
-    mark = fingerprint(
-        tool=task.step.tool or "", signal=signal.value, code=None, class_name=None, message=why
-    )
-    turn.cause = turn.cause or task.moved or None
-    task_error = {"message": why, "fingerprint": mark}
-    turn.move(task, "refuse", {"reason": why, "signal": signal.value, "error": task_error})
-    fire_failed(turn, task, signal, because=why)
-
-
-def fire_failed(
-    turn: Turn, task: Task, signal: Signal, *, because: str, retry_after_us: int | None = None
-) -> None:
-    """Fire the table for a failed task, as what follows from its failures so far (:mod:`fsm_agent.core.engine.derived`)."""
-    signal, instead = derived.failure(turn.run, task, signal)
-    if instead:
-        because = f"{instead}: {because}"
-    fire(turn, task, signal, because=because, retry_after_us=retry_after_us)
 
 
 def ask_person(turn: Turn, task: Task) -> None:
@@ -228,7 +189,7 @@ def _call(
             return True
         approval = armed.seq
     wanted = budget.estimate(run, step, spec.name)
-    if budget.limited(run) and budget.missing(run, wanted):
+    if budget.lacking(run, task, wanted):
         return False
     _note_tolerated(turn, task, tolerated)
     timeout = spec.timeout_us if step.timeout_us is None else step.timeout_us

@@ -13,8 +13,8 @@ from fsm_agent.core.engine.door import (
     schedule,
 )
 from fsm_agent.core.engine.policy import fire
-from fsm_agent.core.engine.records import RUN, Task
-from fsm_agent.core.engine.state import BENIGN, Run
+from fsm_agent.core.engine.records import RUN, Order, Task
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.machine import FINAL_RUN_STATES, RunState, TaskState
 from fsm_agent.core.replanning import replanning
@@ -100,9 +100,16 @@ def _timed(run: Run) -> bool:
 def _startable(run: Run) -> bool:
     if run.wish != "none" or RUN in run.questions:
         return False
-    if any(run.tasks[n].doomed for _, n in run.doomed):
+    if any(run.tasks[n].doomed for _, n in run.doomed) or any(_unsettled(run, n) for _, n in run.unsettled):
         return True
     return any(t.order == order and t.ready for order, name in run.ready_heap for t in (run.tasks[name],))
+
+
+def _unsettled(run: Run, name: str) -> bool:
+    task = run.tasks[name]
+    if task.state is TaskState.DONE:
+        return task.left > 0
+    return task.state is TaskState.PENDING and task.opened > 0 and not task.left and task.met
 
 
 def _all_ended(run: Run) -> bool:
@@ -120,7 +127,7 @@ def _check_budget(turn: Turn) -> None:
             fire(turn, None, Signal.BUDGET_LOW, because=words)
 
 
-def _conclude(turn: Turn, held: list[tuple[int, str]]) -> None:
+def _conclude(turn: Turn, held: list[tuple[Order, str]]) -> None:
     run = turn.run
     if run.running or run.probing:
         return
@@ -151,7 +158,7 @@ def _why_wished(run: Run) -> str:
     return f"{run.wish} was asked for (event {run.wish_by})"
 
 
-def _rest(turn: Turn, held: list[tuple[int, str]]) -> None:
+def _rest(turn: Turn, held: list[tuple[Order, str]]) -> None:
     """Nothing runs: end the run, or say what it waits for."""
     run = turn.run
     if turn.env.slots == 0 and _startable(run):
@@ -164,12 +171,8 @@ def _rest(turn: Turn, held: list[tuple[int, str]]) -> None:
         task = run.tasks[held[0][1]]
         spec = run.spec_of(task)
         wanted = budget.estimate(run, task.step, spec.name if spec is not None else "")
-        fire(
-            turn,
-            None,
-            Signal.BUDGET_EXHAUSTED,
-            because=f"{task.id} cannot start: {budget.missing(run, wanted)}",
-        )
+        words = f"{task.id} cannot start: {budget.lacking(run, task, wanted)}"
+        fire(turn, None, Signal.BUDGET_EXHAUSTED, because=words)
     elif run.counts[TaskState.UNKNOWN]:
         turn.move_run("lose", "a result is unknown, and nothing moves without a person's word")
     elif run.questions:
@@ -188,10 +191,7 @@ def _end(turn: Turn) -> None:
         return
     if run.barred:
         return  # the new plan that a broken constraint asked for is still to come
-    bad = next(
-        (t for t in run.tasks.values() if t.state is TaskState.CANCELLED and t.reason_code not in BENIGN),
-        None,
-    )
+    bad = next(filter(run.denied, run.tasks.values()), None)
     if bad is not None:
         turn.move_run("cancel", f"nothing is left to do: {bad.id} was cancelled, {bad.reason}")
     else:
@@ -246,7 +246,7 @@ def products(run: Run) -> dict[str, Any]:
     names: dict[str, Any] = {}
     costs: list[Any] = []
     for task in _counted(run):
-        if task.state is TaskState.DONE and isinstance(task.result, dict):
+        if task.state is TaskState.DONE and isinstance(task.result, dict) and not task.step.group:
             names.update(task.result)
             if "cost" in task.result:
                 costs.append(task.result["cost"])
@@ -260,9 +260,8 @@ def _counted(run: Run) -> Iterable[Task]:
     tasks = run.tasks.values()
     if run.plan_version <= 1 or run.plan is None:
         return tasks
-    present = {step.id for step in run.plan.steps}
-    left = [task for task in tasks if task.id not in present and task.effect != "read"]
-    return [*left, *(task for task in tasks if task.id in present)]
+    left = [task for task in tasks if task.effect != "read" and not run.plans(task)]
+    return [*left, *filter(run.plans, tasks)]
 
 
 def close(turn: Turn) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core.engine import dependents, moved, tally
+from fsm_agent.core.engine import expansion, moved, tally
 from fsm_agent.core.engine.records import RUN, Armed, Question, Replanning, Task, trouble_of
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
@@ -77,25 +77,7 @@ def _plan_adopted(run: Run, event: Event) -> None:
         run.broken -= {c.key for c in plan.constraints if c.severity == "stop"}
     run.metered = plan.budgets.tokens is not None or plan.budgets.cost_micros is not None
     run.constraint_values = {c.key: run.constraint_values.get(c.key, c.value) for c in plan.constraints}
-    old = run.tasks
-    if run.journal is not None:
-        for earlier in old.values():
-            run.touch(earlier)
-    run.tasks = {}
-    for order, step in enumerate(plan.steps):
-        task = old.get(step.id)
-        if task is None:
-            task = Task(step.id, order, step)
-        else:
-            run.touch(task)
-            task.order, task.step = order, step
-        run.tasks[step.id] = task
-    for task in old.values():
-        if task.id not in run.tasks:
-            run.touch(task)
-            task.order = len(run.tasks)
-            run.tasks[task.id] = task
-    dependents.recount(run)
+    expansion.adopt(run, plan.steps)
 
 
 def _end_replans(run: Run, event: Event) -> None:
@@ -245,7 +227,7 @@ def _probe_sent(run: Run, event: Event) -> None:
     if not task.probing:
         task.probing = True
         run.probing += 1
-    run.account.tool_calls += 1
+    tally.count_call(run, task)
 
 
 def _reconciled(run: Run, event: Event) -> None:
@@ -256,7 +238,7 @@ def _reconciled(run: Run, event: Event) -> None:
     if "probe_at" in event.data:
         moved.rearm(run, task, event.data["probe_at"])
     if "usage" in event.data:
-        tally.spend(run, event.data["usage"])
+        tally.spend(run, event.data["usage"], task)
 
 
 def _progressed(run: Run, event: Event) -> None:
@@ -267,7 +249,7 @@ def _progressed(run: Run, event: Event) -> None:
     trouble.stall = 0 if event.data["advanced"] else trouble.stall + 1
     if "usage" in event.data:
         usage = event.data["usage"]
-        tally.spend(run, usage)
+        tally.spend(run, usage, task)
         task.used = Usage(
             tokens=task.used.tokens + usage["tokens"],
             cost_micros=task.used.cost_micros + usage["cost_micros"],
@@ -276,11 +258,11 @@ def _progressed(run: Run, event: Event) -> None:
 
 def _late_result(run: Run, event: Event) -> None:
     outcome = event.data["outcome"]
-    if "usage" in outcome:
-        tally.spend(run, outcome["usage"])
     assert event.task is not None, "late_result without a task"
     task = run.tasks[event.task]
     run.touch(task)
+    if "usage" in outcome:
+        tally.spend(run, outcome["usage"], task)
     attempt, value = event.data["attempt"], outcome["kind"] == "value"
     digest = task.digest_of(attempt)
     if task.effect != "read" and (value or outcome.get("applied") == "yes"):
@@ -367,6 +349,7 @@ _FOLDS: Final[dict[str, Callable[[Run, Event], None]]] = {
     "approval_requested": _approval_requested,
     "budget_changed": _budget_changed,
     "decided": _decided,
+    "expanded": expansion.expanded,
     "input_changed": _input_changed,
     "late_result": _late_result,
     "move_refused": _note,

@@ -9,6 +9,7 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.machine import WRITES, TaskState
+from fsm_agent.core.plans import members
 from fsm_agent.core.signals import REPEATABLE
 
 _TASK_STATES: Final = {s.value: s for s in TaskState}
@@ -20,6 +21,7 @@ def task_moved(run: Run, event: Event) -> None:
     task = run.tasks[event.task]
     run.touch(task)
     old = task.state
+    stood = dependents.gate(task) if task.id in run.members else -1
     new = task.state = _TASK_STATES[event.data["dest"]]
     task.moved = event.seq
     if task.id in run.questions:
@@ -28,6 +30,8 @@ def task_moved(run: Run, event: Event) -> None:
     run.counts[new] += 1
     _MOVES[event.data["trigger"]](run, task, event)
     dependents.release(run, task, old)
+    if stood >= 0:
+        dependents.regate(run, task, stood)
     if new is TaskState.PENDING:
         run.index(task)
 
@@ -65,10 +69,9 @@ def _start(run: Run, task: Task, event: Event) -> None:
             run.put(run.keys, task.key, "maybe")
     reserve = data.get("reserve")
     if reserve:
-        task.reserved = Usage(tokens=reserve["tokens"], cost_micros=reserve["cost_micros"])
-        run.account.reserved_tokens += reserve["tokens"]
-        run.account.reserved_cost_micros += reserve["cost_micros"]
-    run.account.tool_calls += 1
+        wanted = Usage(tokens=reserve["tokens"], cost_micros=reserve["cost_micros"])
+        tally.reserve(run, task, wanted)
+    tally.count_call(run, task)
     run.put(run.running, task.id, None)
     run.wake(task.deadline_at, "deadline", task.id, task.attempt)
 
@@ -78,13 +81,10 @@ def _ended(run: Run, task: Task, event: Event) -> None:
     run.drop(run.running, task.id)
     outcome = event.data["outcome"]
     tally.call_ended(run, task, outcome, event.at)
-    if task.reserved is not None:
-        run.account.reserved_tokens -= task.reserved.tokens
-        run.account.reserved_cost_micros -= task.reserved.cost_micros
-        task.reserved = None
+    tally.give_back(run, task)
     usage = outcome.get("usage")
     if usage is not None:
-        tally.spend(run, usage)
+        tally.spend(run, usage, task)
     if (run.metered or run.has_planner) and (usage is not None or task.used is not NO_USAGE):
         _measure(run, task, usage or {})  # a planner is told what calls cost
     if task.effect != "read":
@@ -218,7 +218,9 @@ def _new_series(task: Task) -> None:
 
 
 def _invalidate(run: Run, task: Task, event: Event) -> None:
-    del run, event
+    del event
+    _give_up(run, task, 0)
+    task.opened = 0
     task.was = task.result_digest or "nothing"  # to those that did without, its first result is another one
     task.result, task.result_digest, task.reason, task.reason_code, task.origin = None, "", "", "", ""
     task.not_before, task.armed = 0, None
@@ -226,22 +228,33 @@ def _invalidate(run: Run, task: Task, event: Event) -> None:
 
 
 def _reject(run: Run, task: Task, event: Event) -> None:
-    del run
     task.armed = None
     task.reason, task.reason_code = event.data["reason"], "rejected"
+    _give_up(run, task, 1)
+
+
+def _give_up(run: Run, task: Task, lost: int) -> None:
+    """Count the record of *task* among those that its batch has given up, or no longer."""
+    record = run.tasks.get(members.record_of(task.id)) if task.parent else None
+    if record is None or record.given_up == lost or not record.parent:
+        return
+    batch = run.tasks[record.parent]
+    run.touch(record)
+    run.touch(batch)
+    record.given_up = lost
+    batch.given_up += 1 if lost else -1
 
 
 def _cancel(run: Run, task: Task, event: Event) -> None:
     if task.id in run.running:
         run.drop(run.running, task.id)
-        if task.reserved is not None:
-            run.account.reserved_tokens -= task.reserved.tokens
-            run.account.reserved_cost_micros -= task.reserved.cost_micros
-            task.reserved = None
+        tally.give_back(run, task)
         tally.call_left(run, task)
     task.armed, task.not_before = None, 0
     task.reason, task.reason_code = event.data["reason"], event.data["code"]
     task.origin = event.data.get("origin", "")
+    if task.reason_code == "collected":
+        _give_up(run, task, 1)
 
 
 _MOVES: Final[dict[str, Callable[[Run, Task, Event], None]]] = {

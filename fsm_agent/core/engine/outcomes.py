@@ -12,11 +12,8 @@ from fsm_agent.core.classification.fingerprint import fingerprint
 from fsm_agent.core.engine import changes, derived
 from fsm_agent.core.engine.arguments import (
     present_digest,
-    scope_of,
 )
-from fsm_agent.core.engine.door import (
-    fire_failed,
-)
+from fsm_agent.core.engine.failing import fire_failed
 from fsm_agent.core.engine.policy import escalate, fire, last_signal, may_retry
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
@@ -57,7 +54,7 @@ def ended(turn: Turn, task: Task, outcome: Outcome) -> None:
     """Move a running task by its call's outcome and fire the table."""
     data = outcome_data(outcome)
     if outcome.kind == "value":
-        signal, words = _verify(turn.run, task, outcome.value)
+        signal, words = derived.verify(turn.run, task, outcome.value)
         if signal is None:
             digest = canon.value_digest("result", outcome.value)
             again = bool(task.was)
@@ -133,23 +130,6 @@ def usage_data(usage: Usage) -> dict[str, int]:
     return {"tokens": usage.tokens, "cost_micros": usage.cost_micros}
 
 
-def _verify(run: Run, task: Task, value: Any) -> tuple[Signal | None, str]:
-    """Return (None, "") when ``done_when`` is true of *value*, else the signal and why."""
-    done_when = task.step.done_when
-    if done_when is None:
-        return None, ""
-    scope = scope_of(run, done_when.roots)
-    if isinstance(value, dict):
-        scope = {**value, **scope}
-    scope.setdefault("result", value)
-    verdict = done_when.evaluate(scope)
-    if verdict.value is True:
-        return None, ""
-    if verdict.value is False:
-        return Signal.VALIDATION_FAILED, f"`{done_when.text}` is false of the result"
-    return Signal.UNVERIFIED, f"`{done_when.text}` is unknown of the result: {verdict.why}"
-
-
 def _error(task: Task, signal: Signal, words: str) -> dict[str, Any]:
     mark = fingerprint(tool=task.tool or "", signal=signal.value, code=None, class_name=None, message=words)
     return {"message": words, "fingerprint": mark}
@@ -171,7 +151,7 @@ def settle(
     The task is done if ``done_when`` is true of the value, or if a person says so; else the effect is there and
     the step has failed. After the end of the run the fact is recorded, and nothing is decided any more.
     """
-    signal, words = (None, "") if person else _verify(turn.run, task, value)
+    signal, words = (None, "") if person else derived.verify(turn.run, task, value)
     if signal is None:
         digest = canon.value_digest("result", value)
         data = {"evidence": dict(evidence), "result": value, "result_digest": digest}

@@ -13,8 +13,8 @@ from fsm_agent.core.engine.arguments import (
 )
 from fsm_agent.core.engine.door import (
     ask_approval,
-    fire_failed,
 )
+from fsm_agent.core.engine.failing import fire_failed
 from fsm_agent.core.engine.outcomes import absent, settle, task_named
 from fsm_agent.core.engine.policy import escalate, fire, has_probe, may_retry, settle_us
 from fsm_agent.core.engine.records import RUN, Question, Task

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, assert_never
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine import breaker, budget, derived
+from fsm_agent.core.engine import batches, breaker, budget, derived
 from fsm_agent.core.engine.records import RUN, Task, Trouble
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
@@ -54,7 +54,8 @@ def facts_of(run: Run, task: Task | None, signal: str) -> Facts:
     facts["applied"] = task.applied if task.effect != "read" else "no"
     prepared = task.step.alternatives or repairing.fits(run, task, signal)
     facts["has_alternative"] = "yes" if prepared else "no"
-    facts["optional"] = "yes" if task.step.optional else "no"
+    spare = task.step.optional or (task.state is TaskState.FAILED and batches.tolerates(run, task))
+    facts["optional"] = "yes" if spare else "no"
     repeats = task.effect == "idempotent" and run.wish == "none"
     facts["has_reconcile"] = "yes" if repeats or (spec is not None and spec.reconcile) else "no"
     trouble = task.trouble
@@ -121,7 +122,7 @@ def rule_on(run: Run, task: Task | None, signal: Signal) -> Ruling:
     table = run.rules
     machine, state = ("run", "running") if task is None else ("task", task.state.value)
     row = table.sole(machine, state, signal)
-    if row is not None and (task is None or not task.step.on_failure):
+    if row is not None and (task is None or not (task.step.on_failure or task.parent)):
         return Ruling({}, row.id, row.decide, table.reason(row, signal, {}), row)
     facts = facts_of(run, task, signal)
     own = own_row(task, state, signal, facts)
@@ -130,6 +131,13 @@ def rule_on(run: Run, task: Task | None, signal: Signal) -> Ruling:
             shown(facts, table.initial), own[0], own[1].decide, own[1].say or "the plan says so", None
         )
     row = table.match(machine, state, signal, facts)
+    if state == TaskState.FAILED.value and row.decide not in (Decision.RETRY, Decision.SKIP):
+        batch = batches.tolerates(run, task) if task is not None else None
+        if batch is not None:
+            words = f"{batch.id} goes on without a record that fails (on_item_failure)"
+            return Ruling(
+                shown(facts, table.initial), f"plan:{batch.id}.on_item_failure", Decision.SKIP, words, None
+            )
     return Ruling(shown(facts, table.initial), row.id, row.decide, table.reason(row, signal, facts), row)
 
 
@@ -262,7 +270,9 @@ def _act(
             turn.move(task, "retry", {"delay_ms": params["delay_ms"]})
         case Decision.SKIP:
             assert task is not None, "skip is a decision about a task"
-            turn.move(task, "cancel", {"reason": f"skipped, it is optional ({reason})", "code": "optional"})
+            code = "optional" if task.step.optional else "collected"
+            words = "it is optional" if task.step.optional else "its batch goes on without it"
+            turn.move(task, "cancel", {"reason": f"skipped, {words} ({reason})", "code": code})
         case Decision.ESCALATE:
             escalate(turn, task, signal, reason)
         case Decision.ABORT:

@@ -16,6 +16,10 @@ RUN: Final = "run"
 """The name under which questions about the run as a whole are asked; no step may have it."""
 
 
+Order = tuple[int, ...]
+"""A place in plan order: of the step, of the part of it, and so on."""
+
+
 @attrs.frozen(kw_only=True)
 class Question:
     """Something only a person can answer; one at a time per task.
@@ -138,7 +142,7 @@ class Task:
 
     Attributes:
         id: The step's id.
-        order: Its place in plan order; ready tasks start in this order.
+        order: Its place in plan order, a part's after that of what it is part of; ready tasks start in this order.
         step: The intent.
         open_deps: Dependencies that are neither done nor cancelled.
         done_deps: Dependencies that are done.
@@ -167,11 +171,19 @@ class Task:
         used: What the present attempt has reported to have used, before it ends.
         moved: Seq of the last event that moved it.
         started: Seq of its last start.
+        parent: The task that it is a part of; empty for a step of the plan itself.
+        item: The record, if it is one of a batch.
+        opened: Seq of the event that let its parts begin; 0 while it has none, or they may not.
+        size: How many records a batch has.
+        left: How many of its parts are neither done nor cancelled.
+        active: How many records of a batch are at work.
+        failed: How many tasks under it have failed and are not tried again yet.
+        given_up: How many records a batch has given up; of a record 1 if it is one of them.
         was: Digest of the result that it had before it was invalidated, ``nothing`` if it had none; empty once it has a result.
     """
 
     id: str
-    order: int
+    order: Order
     step: Step
     open_deps: int = 0
     done_deps: int = 0
@@ -201,12 +213,23 @@ class Task:
     moved: int = 0
     started: int = 0
     was: str = ""
+    parent: str = ""
+    item: Any = None
+    opened: int = 0
+    size: int = 0
+    left: int = 0
+    active: int = 0
+    failed: int = 0
+    given_up: int = 0
 
     @property
     def ready(self) -> bool:
-        """Whether its dependencies let it start."""
-        if self.state is not TaskState.PENDING:
-            return False
+        """Whether its dependencies let it start, or let its parts begin."""
+        return self.state is TaskState.PENDING and not self.opened and self.met
+
+    @property
+    def met(self) -> bool:
+        """Whether its dependencies are as its step wants them."""
         join = self.step.join
         if join == "all":
             return not self.open_deps and not self.dead_deps
@@ -236,6 +259,17 @@ class Task:
 
 
 _TASK_FIELDS: Final = tuple(a.name for a in attrs.fields(Task))[3:]
+
+
+@attrs.frozen
+class Share:
+    """What a sub-plan with a budget of its own has used and reserved. Money in millionths of the unit."""
+
+    tool_calls: int = 0
+    tokens: int = 0
+    cost_micros: int = 0
+    reserved_tokens: int = 0
+    reserved_cost_micros: int = 0
 
 
 @attrs.define(eq=False)

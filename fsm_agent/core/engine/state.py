@@ -5,23 +5,26 @@ over them (who is ready, which timer is next), kept so that the cost of an event
 tasks. Heaps hold stale entries, which are recognised when they are taken out.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 import attrs
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine.breaker import CLOSED, Breaker
-from fsm_agent.core.engine.records import RUN, Account, Question, Replanning, Task
+from fsm_agent.core.engine.records import RUN, Account, Order, Question, Replanning, Share, Task
 from fsm_agent.core.engine.stall import Trail
 from fsm_agent.core.machine import RunState, TaskState
+from fsm_agent.core.plans.members import parent_of, record_of
 from fsm_agent.core.plans.plan import Plan, Step
 from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules.table import Table
 from fsm_agent.core.tools import ToolSpec
 
-BENIGN: Final = frozenset({"condition", "optional", "superseded"})
-"""Reasons to cancel a task after which the run may still be done."""
+SPARED: Final = frozenset({"condition", "optional", "superseded"})
+"""Reasons to cancel a task after which what it is a part of may still be done."""
+BENIGN: Final = SPARED | {"collected"}
+"""Reasons to cancel a task after which the run may still be done; a batch has given up ``collected`` records."""
 
 
 class Journal:
@@ -33,6 +36,7 @@ class Journal:
         self.puts: list[tuple[dict[Any, Any], Any, Any]] = []
         self.orders: dict[int, tuple[dict[Any, Any], tuple[Any, ...]]] = {}
         self.taken: list[tuple[list[Any], Any]] = []
+        self.grew = False
         self.scalars = {name: getattr(run, name) for name in _SCALARS}
         self.account = run.account.clone()
         self.counts = dict(run.counts)
@@ -61,6 +65,8 @@ class Run:
         changed_at: Seq of the last change of an input.
         tasks: By id, in plan order.
         children: Task id → ids of the tasks that depend on it, with whether they do so optionally.
+        members: Id of a task with parts → ids of its direct parts that the plan in force has.
+        shares: What sub-plans with a budget of their own have used, by task id.
         counts: How many tasks are in each state.
         questions: Open questions by task id (or ``run``).
         answered: How the last question of a task (or ``run``) was answered, and by whom.
@@ -94,6 +100,8 @@ class Run:
         todo_cost_micros: The same in money.
         ready_heap: (order, id) of tasks that may be ready.
         doomed: (order, id) of tasks that may have lost a dependency for good.
+        parked: (batch, begun before) → (order, id) of records that are ready and wait for their batch to admit them.
+        unsettled: (order, id) of tasks with parts that may have come to their end, or have been given more to do.
         timers: (due, kind, task, token) of timers that may still be meant.
     """
 
@@ -113,6 +121,8 @@ class Run:
     changed_at: int = 0
     tasks: dict[str, Task] = attrs.field(factory=dict)
     children: dict[str, list[tuple[str, bool]]] = attrs.field(factory=dict)
+    members: dict[str, list[str]] = attrs.field(factory=dict)
+    shares: dict[str, Share] = attrs.field(factory=dict)
     counts: dict[str, int] = attrs.field(factory=lambda: dict.fromkeys(TaskState, 0))
     questions: dict[str, Question] = attrs.field(factory=dict)
     answered: dict[str, tuple[str, str]] = attrs.field(factory=dict)
@@ -144,8 +154,10 @@ class Run:
     probing: int = 0
     todo_tokens: int = 0
     todo_cost_micros: int = 0
-    ready_heap: list[tuple[int, str]] = attrs.field(factory=list)
-    doomed: list[tuple[int, str]] = attrs.field(factory=list)
+    ready_heap: list[tuple[Order, str]] = attrs.field(factory=list)
+    doomed: list[tuple[Order, str]] = attrs.field(factory=list)
+    parked: dict[tuple[str, bool], list[tuple[Order, str]]] = attrs.field(factory=dict)
+    unsettled: list[tuple[Order, str]] = attrs.field(factory=list)
     timers: list[tuple[int, str, str, int]] = attrs.field(factory=list)
     journal: Journal | None = None
 
@@ -167,7 +179,7 @@ class Run:
 
     def plans(self, task: Task) -> bool:
         """Whether the plan in force has *task*; one that a new plan dropped comes after all that it has."""
-        return self.plan is not None and task.order < len(self.plan.steps)
+        return self.plan is not None and task.order[0] < len(self.plan.steps)
 
     @property
     def barred(self) -> bool:
@@ -221,6 +233,15 @@ class Run:
                 self.tasks[name] = task
         for heap, entry in journal.taken:
             heappush(heap, entry)
+        if journal.grew:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Drop what the heaps say of tasks that a tentative turn had made."""
+        for heap in (self.ready_heap, self.doomed, self.unsettled, *self.parked.values()):
+            heap[:] = [entry for entry in heap if entry[1] in self.tasks]
+            heapify(heap)
+        self.parked = {key: waiting for key, waiting in self.parked.items() if key[0] in self.tasks}
 
     def take(self, heap: list[Any]) -> Any:
         """Take the first entry out of one of this run's heaps, so that a tentative turn can be undone."""
@@ -237,6 +258,8 @@ class Run:
 
     def index_ready(self, task: Task) -> None:
         """Let *task* come to the door if its dependencies allow it, or be cancelled if they are gone."""
+        if task.opened and not task.left:
+            heappush(self.unsettled, (task.order, task.id))
         if task.ready:
             heappush(self.ready_heap, (task.order, task.id))
         elif task.doomed:
@@ -280,16 +303,20 @@ class Run:
     def tally(self, trigger: str) -> dict[str, int]:
         """Return the counts that decide whether the run may move by *trigger*: see :func:`run_fault`."""
         counts = self.counts
-        denied = (
-            t for t in self.tasks.values() if t.state is TaskState.CANCELLED and t.reason_code not in BENIGN
-        )
         return {
             "running": counts[TaskState.RUNNING],
             "unacknowledged": self.unacknowledged(),
             "unfinished": len(self.tasks) - counts[TaskState.DONE] - counts[TaskState.CANCELLED],
             "asked": len(self.questions),
-            "denied": sum(1 for _ in denied) if trigger == "succeed" else 0,
+            "denied": sum(map(self.denied, self.tasks.values())) if trigger == "succeed" else 0,
         }
+
+    def denied(self, task: Task) -> bool:
+        """Whether *task* was cancelled for a reason that the plan does not allow for; a batch may allow for more."""
+        if task.state is not TaskState.CANCELLED or task.reason_code in BENIGN:
+            return False
+        batch = self.tasks.get(parent_of(record_of(task.id)))
+        return batch is None or batch.step.on_item_failure == "stop"
 
     def unacknowledged(self) -> int:
         """Return how many results are unknown without anybody having accepted that."""
@@ -309,7 +336,9 @@ class Run:
         return self.tools.get(name) if name is not None else None
 
     def tool_of(self, step: Step) -> str | None:
-        """Return the name of the tool that runs *step*; None if a person does."""
+        """Return the name of the tool that runs *step*; None if a person does, or other tasks do."""
+        if step.for_each is not None or step.plan:
+            return None
         return step.tool if step.tool is not None else self.default_tool
 
 
@@ -329,6 +358,7 @@ _SCALARS: Final = (
     "changed_at",
     "tasks",
     "children",
+    "members",
     "wish",
     "wish_by",
     "acknowledged",

@@ -6,11 +6,14 @@ The part of the fold that outlives a task's own moves; only the reducer calls it
 from collections.abc import Mapping
 from typing import Any
 
+import attrs
+
 from fsm_agent.core import canon
 from fsm_agent.core.engine import breaker, stall
-from fsm_agent.core.engine.records import Task, Trouble
+from fsm_agent.core.engine.records import Share, Task, Trouble
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
+from fsm_agent.core.inputs import Usage
 
 
 def new_strategy(run: Run, trouble: Trouble) -> None:
@@ -75,7 +78,49 @@ def follow(run: Run, task: Task, event: Event) -> None:
     run.put(trails, call, stall.Trail(event.seq, stall.followed(marks, mark, threshold)))
 
 
-def spend(run: Run, usage: Mapping[str, Any]) -> None:
-    """Count tokens and money that were used."""
-    run.account.tokens += usage.get("tokens", 0)
-    run.account.cost_micros += usage.get("cost_micros", 0)
+def spend(run: Run, usage: Mapping[str, Any], task: Task | None = None) -> None:
+    """Count tokens and money that were used, for *task* if it was for one."""
+    tokens, cost = usage.get("tokens", 0), usage.get("cost_micros", 0)
+    run.account.tokens += tokens
+    run.account.cost_micros += cost
+    if task is not None and task.parent:
+        _share(run, task, tokens=tokens, cost_micros=cost)
+
+
+def count_call(run: Run, task: Task) -> None:
+    """Count a call, or a probe, of *task*."""
+    run.account.tool_calls += 1
+    if task.parent:
+        _share(run, task, tool_calls=1)
+
+
+def reserve(run: Run, task: Task, wanted: Usage) -> None:
+    """Keep *wanted* for the call of *task* that goes out."""
+    task.reserved = wanted
+    _reserve(run, task, wanted, 1)
+
+
+def give_back(run: Run, task: Task) -> None:
+    """Give back what was reserved for the call of *task*."""
+    if task.reserved is not None:
+        _reserve(run, task, task.reserved, -1)
+        task.reserved = None
+
+
+def _reserve(run: Run, task: Task, wanted: Usage, by: int) -> None:
+    run.account.reserved_tokens += by * wanted.tokens
+    run.account.reserved_cost_micros += by * wanted.cost_micros
+    if task.parent:
+        _share(run, task, reserved_tokens=by * wanted.tokens, reserved_cost_micros=by * wanted.cost_micros)
+
+
+def _share(run: Run, task: Task, **more: int) -> None:
+    """Count for every sub-plan with a budget of its own that *task* stands in."""
+    name = task.parent
+    while name:
+        above = run.tasks[name]
+        if above.step.budgets is not None:
+            used = run.shares.get(name, Share())
+            now = attrs.evolve(used, **{key: getattr(used, key) + by for key, by in more.items()})
+            run.put(run.shares, name, now)
+        name = above.parent

@@ -43,7 +43,17 @@ _NEEDS: Final = (
     ("on_item_failure", "for_each"),
     ("budgets", "plan"),
 )
-_NOT_WITH_PLAN: Final = ("tool", "args", "alternatives", "timeout_s")
+_NOT_SAID: Final = (("description", ""), ("requires_confirmation", False), ("approvers", 1))
+_NOT_WITH_PLAN: Final = (
+    "tool",
+    "args",
+    "alternatives",
+    "timeout_s",
+    "estimate",
+    "requires_confirmation",
+    "confirm_within_s",
+    "approvers",
+)
 
 
 def normal(document: dict[str, Any], form: Form) -> dict[str, Any]:
@@ -146,7 +156,7 @@ def _share(form: Form, value: Any, at: str) -> str | float | None:
 
 
 def budgets(form: Form, value: Any, at: str) -> dict[str, Any] | None:
-    """Read the limits of a run, or of a nested plan."""
+    """Read the limits of a run."""
     out = read.members(form, value, at, _BUDGETS)
     for key, kept in out.get("reserve", {}).items():
         limit = out.get(key)
@@ -202,7 +212,7 @@ def _step(form: Form, value: Any, at: str) -> dict[str, Any]:
         out["id"] = written if type(written) is str else f"?{at}"
     if type(value) is not dict:
         return out
-    given = {key for key, item in value.items() if item is not None and (key, item) != ("description", "")}
+    given = {key for key, item in value.items() if item is not None and (key, item) not in _NOT_SAID}
     _fit_together(form, given, at)
     if "done_when" in out:
         names = dict.fromkeys(out["produces"], True) if out.get("produces") else None
@@ -234,7 +244,8 @@ def _fit_together(form: Form, given: set[str], at: str) -> None:
         for key in _NOT_WITH_PLAN:
             if key in given:
                 code = "tool-and-plan" if key == "tool" else "not-with-plan"
-                add(f"{at}/{key}", code, f"a step with a plan has no {key!r}", "drop one of them")
+                fix = "drop one of them" if key == "tool" else f"give {key!r} to the steps of its plan"
+                add(f"{at}/{key}", code, f"a step with a plan has no {key!r}", fix)
     elif not given & {"tool", "description"}:
         fix = "give a tool; or a description alone, for the default tool or a person; or a nested plan"
         add(at, "nothing-to-do", "the step has no tool, no description and no plan", fix)
@@ -319,6 +330,12 @@ _RESERVE: Final[Mapping[str, Reader]] = {
     "cost": read.amount("0"),
     "active_s": read.seconds(0, 0),
 }
+_SHARE: Final[Mapping[str, Reader]] = {
+    "tool_calls": read.whole_number(0),
+    "tokens": read.whole_number(0),
+    "cost": read.amount(),
+}
+"""What a nested plan may have a share of; time and replans are those of the whole run."""
 _BUDGETS: Final[Mapping[str, Reader]] = {
     "tool_calls": read.whole_number(0),
     "planner_calls": read.whole_number(0),
@@ -361,7 +378,7 @@ STEP: Final[Mapping[str, Reader]] = {
     "max_parallel": read.whole_number(1),
     "on_item_failure": _share,
     "plan": _plan,
-    "budgets": budgets,
+    "budgets": lambda form, value, at: read.members(form, value, at, _SHARE) or None,
 }
 """Every key of a step."""
 _TOP: Final[Mapping[str, Reader]] = {

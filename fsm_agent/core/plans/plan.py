@@ -138,6 +138,11 @@ class Step:
     plan: tuple["Step", ...] = ()
     budgets: Budgets | None = None
 
+    @property
+    def group(self) -> bool:
+        """Whether other tasks do what this step says: those of a nested plan, or of the records of a batch."""
+        return bool(self.plan) or self.for_each is not None
+
 
 @attrs.frozen(kw_only=True, eq=False)
 class Plan:

@@ -20,7 +20,9 @@ MOST_TRIED: Final = 20
 def briefing(run: Run, request: Replanning) -> dict[str, Any]:
     """Return the planner's view of *run* for *request*, as JSON."""
     assert run.plan is not None, "no plan"
-    done = {t.id: t.result for t in run.tasks.values() if t.state is TaskState.DONE}
+    done = {
+        t.id: t.result for t in run.tasks.values() if t.state is TaskState.DONE and not _told_above(run, t)
+    }
     return {
         "goal": run.plan.goal,
         "inputs": run.inputs,
@@ -29,7 +31,7 @@ def briefing(run: Run, request: Replanning) -> dict[str, Any]:
             for c in run.plan.constraints
         ],
         "tools": [_tool(run, spec) for spec in run.tools.values()],
-        "plan": [_step(run, doc) for doc in run.plan.doc["steps"]],
+        "plan": [_step(run, doc, "") for doc in run.plan.doc["steps"]],
         "results": done,
         "failure": _failure(run, request),
         "scope": request.scope,
@@ -44,7 +46,6 @@ def briefing(run: Run, request: Replanning) -> dict[str, Any]:
 def _tried(run: Run) -> list[dict[str, Any]]:
     """Return the calls that failed in plans before this one, the latest :data:`MOST_TRIED`."""
     assert run.plan is not None, "no plan"
-    ids = {step.id for step in run.plan.steps}
     return [
         {
             "step": t.id,
@@ -53,7 +54,7 @@ def _tried(run: Run) -> list[dict[str, Any]]:
             "error": (t.trouble.error or {}).get("message", t.reason),
         }
         for t in run.tasks.values()
-        if t.id not in ids and t.trouble is not None and t.trouble.error is not None
+        if not run.plans(t) and t.trouble is not None and t.trouble.error is not None
     ][-MOST_TRIED:]
 
 
@@ -87,8 +88,18 @@ def _parameter(parameter: Parameter) -> dict[str, Any]:
     return data
 
 
-def _step(run: Run, doc: Any) -> dict[str, Any]:
-    return {"mark": _MARKS.get(run.tasks[doc["id"]].state, "todo"), **doc}
+def _step(run: Run, doc: Any, prefix: str) -> dict[str, Any]:
+    name = prefix + doc["id"]
+    marked = {"mark": _MARKS.get(run.tasks[name].state, "todo"), **doc}
+    if "plan" in doc and "for_each" not in doc:
+        marked["plan"] = {"steps": [_step(run, part, f"{name}/") for part in doc["plan"]["steps"]]}
+    return marked
+
+
+def _told_above(run: Run, task: Task) -> bool:
+    """Whether the result of *task* stands in that of what it is a part of."""
+    above = run.tasks.get(task.parent)
+    return above is not None and above.state is TaskState.DONE
 
 
 _MARKS: Final = {TaskState.DONE: "done", TaskState.CANCELLED: "cancelled"}

@@ -11,6 +11,7 @@ from fsm_agent.core import canon
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import TaskState
+from fsm_agent.core.plans.members import walk
 from fsm_agent.core.plans.plan import Plan
 from fsm_agent.core.replanning.strategy import Diff
 
@@ -37,7 +38,7 @@ def explanations(
     assert run.plan is not None, "no plan to change"
     names = _names(run.plan) | _names(new)
     done = [i for i in diff.kept if i in run.tasks and run.tasks[i].state is TaskState.DONE]
-    asked = {s.id for s in new.steps if s.requires_confirmation}
+    asked = {s.id for s in walk(new.steps) if s.requires_confirmation}
     groups = {
         "added": [i for i in diff.added if i not in diff.reused],
         "changed": diff.changed,
@@ -56,7 +57,7 @@ def explanations(
 
 
 def _names(plan: Plan) -> dict[str, str]:
-    return {step.id: _short(step.description) or step.id for step in plan.steps}
+    return {step.id: _short(step.description) or step.id for step in walk(plan.steps)}
 
 
 def _short(text: str) -> str:

@@ -20,6 +20,7 @@ from fsm_agent.core.machine import WRITES, TaskState
 from fsm_agent.core.plans import planning
 from fsm_agent.core.plans import shape as planshape
 from fsm_agent.core.plans.faults import Faults
+from fsm_agent.core.plans.members import planned_as, walk
 from fsm_agent.core.plans.plan import Plan, Step
 from fsm_agent.core.replanning import strategy
 from fsm_agent.core.replanning.strategy import Diff
@@ -89,7 +90,7 @@ def judge(
     found = _difference(run, old, plan, reuse, invalidated)
     if not found.added and not found.changed and not found.removed and not by_person:
         raise RefusedProposalError("strategy", "nothing in it differs from the plan in force", signature)
-    if not by_person and all(step.id in done for step in plan.steps):
+    if not by_person and all(step.id in done for step in walk(plan.steps)):
         raise RefusedProposalError(
             "strategy",
             "it leaves nothing to do; plan what is still needed for the goal, or say why it is infeasible",
@@ -108,7 +109,7 @@ def _difference(
         for name in found.changed
         if name in run.tasks and run.tasks[name].state is TaskState.DONE and name not in invalidated
     }
-    order = [step.id for step in new.steps]
+    order = [step.id for step in walk(new.steps)]
     return attrs.evolve(
         found,
         kept=tuple(name for name in order if name in same or name in found.kept),
@@ -127,27 +128,44 @@ def _validated(run: Run, document: Any, *, ask_writes: bool) -> Plan:
         steps = full.get("steps") if full is not None else None
         if faults.found or not isinstance(steps, list) or not steps:
             raise PlanError("plan: it proposes no steps", faults.found)
-        proposed = {s.get("id") for s in steps if isinstance(s, dict)}
-        gone = {s["replaces"] for s in steps if isinstance(s, dict) and isinstance(s.get("replaces"), str)}
-        kept = [
-            doc
-            for doc in run.plan.doc["steps"]
-            if doc["id"] not in proposed | gone and run.tasks[doc["id"]].state is TaskState.DONE
-        ]
+        kept = _kept(run, run.plan.doc["steps"], steps, "")
         merged = {key: value for key, value in run.plan.doc.items() if key != "steps"}
-        merged["steps"] = [*kept, *steps]
+        merged["steps"] = [*kept, *_completed(run, run.plan.doc["steps"], steps, "")]
         plan = _loaded(run, merged)
         if ask_writes:
             plan = _asking(run, plan)
     except PlanError as error:
         told = "; ".join(_told(fault, kept) for fault in error.faults[:12]) or str(error)
         raise RefusedProposalError("validate", told) from None
-    later = [s.id for s in plan.steps if s.plan or s.for_each is not None]
-    if later:
-        raise RefusedProposalError(
-            "validate", f"the steps {', '.join(later)} nest or repeat; propose flat steps"
-        )
     return plan
+
+
+def _kept(run: Run, old: list[Any], new: list[Any], prefix: str) -> list[Any]:
+    """Return the documents of the done steps that a proposal leaves out: what is done stays in the plan."""
+    proposed = {s.get("id") for s in new if isinstance(s, dict)}
+    gone = {s["replaces"] for s in new if isinstance(s, dict) and isinstance(s.get("replaces"), str)}
+    return [
+        doc
+        for doc in old
+        if doc["id"] not in proposed | gone and run.tasks[prefix + doc["id"]].state is TaskState.DONE
+    ]
+
+
+def _completed(run: Run, old: list[Any], new: list[Any], prefix: str) -> list[Any]:
+    """Return *new* with what is done in the nested plans that both have."""
+    nested = {doc["id"]: doc["plan"]["steps"] for doc in old if "plan" in doc and "for_each" not in doc}
+    return [_filled(run, nested, doc, prefix) for doc in new]
+
+
+def _filled(run: Run, nested: Mapping[str, list[Any]], doc: Any, prefix: str) -> Any:
+    name = doc.get("id") if isinstance(doc, dict) else None
+    plan = doc.get("plan") if isinstance(doc, dict) and "for_each" not in doc else None
+    steps = plan.get("steps") if isinstance(plan, dict) else None
+    if not isinstance(name, str) or name not in nested or not isinstance(steps, list):
+        return doc
+    here = f"{prefix}{name}/"
+    whole = [*_kept(run, nested[name], steps, here), *_completed(run, nested[name], steps, here)]
+    return {**doc, "plan": {**plan, "steps": whole}}  # type: ignore[dict-item]  # it is a dict: it has steps
 
 
 def _told(fault: Fault, kept: list[Any]) -> str:
@@ -171,32 +189,47 @@ def _loaded(run: Run, document: Any) -> Plan:
 def _asking(run: Run, plan: Plan) -> Plan:
     """Let every step that is no read, and new or changed, ask a person before it runs; after a breach every one."""
     assert run.plan is not None, "no plan in force"
-    before = {doc["id"]: strategy.bare(doc) for doc in run.plan.doc["steps"]}
-    docs, changed = [], False
-    for step, doc in zip(plan.steps, plan.doc["steps"], strict=True):
-        same = before.get(step.id) == strategy.bare(doc)
+    before = strategy.bares(run.plan)
+
+    def asking(step: Step, doc: Any, *, new: bool) -> Any:
+        new = new or before.get(step.id) != strategy.bare(doc)
+        if step.plan:
+            inner = zip(step.plan, doc["plan"]["steps"], strict=True)
+            within = new and step.for_each is not None
+            return {**doc, "plan": {"steps": [asking(s, d, new=within) for s, d in inner]}}
         settled = step.id in run.tasks and run.tasks[step.id].state is TaskState.DONE
-        asks = _writes(run, step) and (not same or (run.in_breach and not settled))
-        changed = changed or (asks and not step.requires_confirmation)
-        docs.append({**doc, "requires_confirmation": True} if asks else doc)
+        asks = _writes(run, step) and (new or (run.in_breach and not settled))
+        return {**doc, "requires_confirmation": True} if asks else doc
+
+    docs = [asking(step, doc, new=False) for step, doc in zip(plan.steps, plan.doc["steps"], strict=True)]
+    changed = docs != plan.doc["steps"]
     return planning.trusted({**plan.doc, "steps": docs}) if changed else plan  # all else is proved already
 
 
 def _writes(run: Run, step: Step) -> bool:
-    """Whether *step*, or a fall-back that it prepares, calls what is no read."""
-    specs = (run.tools.get(name or "") for name in (run.tool_of(step), *(a.tool for a in step.alternatives)))
+    """Whether *step*, or a fall-back that it prepares, calls what is no read; of its parts only a batch's count."""
+    if step.plan:
+        return step.for_each is not None and any(_writes(run, part) for part in step.plan)
+    own = step.tool if step.tool is not None else run.default_tool
+    specs = (run.tools.get(name or "") for name in (own, *(a.tool for a in step.alternatives)))
     return any(spec is not None and spec.effect != "read" for spec in specs)
 
 
 def _in_scope(run: Run, plan: Plan, scope: str, failed: str | None) -> None:
     """Refuse a change outside the scope, and any change of a call that is out or unknown."""
     assert run.plan is not None, "no plan in force"
-    new = {doc["id"]: strategy.bare(doc) for doc in plan.doc["steps"]}
-    free = strategy.descendants(run.plan, [failed]) if scope == "local" and failed is not None else None
-    for doc in run.plan.doc["steps"]:
-        task = run.tasks[doc["id"]]
+    new = strategy.bares(plan)
+    root = planned_as(failed) if failed is not None else None
+    free = strategy.descendants(run.plan, [root]) if scope == "local" and root is not None else None
+    for name, doc in strategy.documents(run.plan.doc["steps"]):
+        task = run.tasks[name]
         if task.state is TaskState.DONE or new.get(task.id) == strategy.bare(doc):
             continue
+        busy = _busy(run, task)
+        if busy is not None:
+            raise RefusedProposalError(
+                "scope", f"{busy.id} is {busy.state.value}; leave {task.id} exactly as it is"
+            )
         if task.state is TaskState.CANCELLED and task.id not in new:
             continue
         dropped_read = task.state is TaskState.RUNNING and task.effect == "read" and task.id not in new
@@ -205,8 +238,16 @@ def _in_scope(run: Run, plan: Plan, scope: str, failed: str | None) -> None:
         if free is not None and task.id not in free:
             raise RefusedProposalError(
                 "scope",
-                f"only {failed} and what depends on it may change; {task.id} must stay exactly as it is",
+                f"only {root} and what depends on it may change; {task.id} must stay exactly as it is",
             )
+
+
+def _busy(run: Run, task: Task) -> Task | None:
+    """Return a record of the batch *task*, or what works for one, whose call is out or unknown."""
+    if task.step.for_each is None:
+        return None
+    held = (*run.running, *(t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN))
+    return next((run.tasks[name] for name in held if name.startswith(f"{task.id}[")), None)
 
 
 def _reused(run: Run, plan: Plan, scope: str) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -215,7 +256,9 @@ def _reused(run: Run, plan: Plan, scope: str) -> tuple[dict[str, str], tuple[str
     reuse: dict[str, str] = {}
     invalidated = []
     unchanged, fresh = _unchanged(run, plan), _after_writes(run, plan)
-    for step in strategy.in_order(plan.steps):
+    for step in strategy.ordered(plan.steps):
+        if step.group:
+            continue  # what its parts did is theirs
         task = run.tasks.get(step.id)
         digest = call_digest(run, step, reuse)
         if task is not None and task.state is TaskState.DONE:
@@ -242,8 +285,9 @@ def _after_writes(run: Run, plan: Plan) -> set[str]:
     """Return the reads that come after a call which is no read and not done: they are to see what it did."""
     behind: set[str] = set()
     found = set()
-    for step in strategy.in_order(plan.steps):
-        later = any(d.id in behind for d in step.depends_on)
+    earlier = strategy.before(plan.steps)
+    for step in strategy.ordered(plan.steps):
+        later = not behind.isdisjoint(earlier[step.id])
         task = run.tasks.get(step.id)
         writes = _writes(run, step)
         if later or (writes and (task is None or task.state is not TaskState.DONE)):
@@ -256,8 +300,8 @@ def _after_writes(run: Run, plan: Plan) -> set[str]:
 def _unchanged(run: Run, plan: Plan) -> set[str]:
     """Return the steps that are in the plan in force and the same there."""
     assert run.plan is not None, "no plan in force"
-    before = {doc["id"]: strategy.bare(doc) for doc in run.plan.doc["steps"]}
-    return {doc["id"] for doc in plan.doc["steps"] if before.get(doc["id"]) == strategy.bare(doc)}
+    before = strategy.bares(run.plan)
+    return {name for name, doc in strategy.bares(plan).items() if before.get(name) == doc}
 
 
 def _same_call(run: Run, task: Task, step: Step, digest: str | None) -> bool:
@@ -282,7 +326,7 @@ def call_digest(run: Run, step: Step, reuse: Mapping[str, str] | None = None) ->
     if step.tool is None and any(_is_open(taken.get(d.id) or run.tasks.get(d.id)) for d in step.depends_on):
         return None  # the default tool is given their results
     try:
-        args = arguments.resolve(run, Task(step.id, 0, step), name, taken=taken)
+        args = arguments.resolve(run, Task(step.id, (0,), step), name, taken=taken)
     except UnresolvedReferenceError:
         return None
     return canon.value_digest("args", [name, args])
@@ -294,7 +338,7 @@ def _is_open(task: Task | None) -> bool:
 
 def _lawful(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
     """Refuse a plan that would lose sight of an effect, make it twice, or bring back what a person rejected."""
-    ids = {step.id for step in plan.steps}
+    ids = _present(run, plan)
     unchanged = _unchanged(run, plan)
     _once(run, plan, reuse, unchanged)
     for task in run.tasks.values():
@@ -304,8 +348,10 @@ def _lawful(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
                 "laws",
                 f"{task.id} had an effect that is not settled; a person decides about it, keep it in the plan",
             )
-        if task.id not in ids or task.state is not TaskState.CANCELLED or task.id in unchanged:
+        if task.id not in ids or task.state is not TaskState.CANCELLED or planned_as(task.id) in unchanged:
             continue  # what was given up and is not touched stays given up
+        if planned_as(task.id) != task.id:
+            continue  # so does what was given up of a batch
         if task.effect in WRITES and task.applied != "no":
             raise RefusedProposalError(
                 "laws",
@@ -318,6 +364,14 @@ def _lawful(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
             )
 
 
+def _present(run: Run, plan: Plan) -> set[str]:
+    """Return the tasks that *plan* has: its steps, and what there is already of the records of its batches."""
+    steps = {step.id: step for step in walk(plan.steps)}
+    own = (t.id for t in run.tasks.values() if planned_as(t.id) != t.id)
+    kept = (i for i in own if planned_as(i) in steps and steps[planned_as(i)].for_each is not None)
+    return {*steps, *kept}
+
+
 def _once(run: Run, plan: Plan, reuse: Mapping[str, str], unchanged: set[str]) -> None:
     """Refuse a new step that makes a call again whose effect is there or may be there, or puts a done one aside."""
     unsettled = {
@@ -325,7 +379,7 @@ def _once(run: Run, plan: Plan, reuse: Mapping[str, str], unchanged: set[str]) -
         for t in run.tasks.values()
         if t.effect in WRITES and t.applied != "no" and t.state is not TaskState.DONE
     }
-    for step in plan.steps:
+    for step in walk(plan.steps):
         if unsettled and step.id not in unchanged:
             task = unsettled.get(call_digest(run, step, reuse) or "")
             if task is not None and task.id != step.id:

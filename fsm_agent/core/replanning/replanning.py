@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine import budget, wishes
+from fsm_agent.core.engine import budget, changes, wishes
 from fsm_agent.core.engine.outcomes import usage_data
 from fsm_agent.core.engine.policy import escalate, fire
 from fsm_agent.core.engine.records import RUN, Replanning, Task
@@ -18,6 +18,7 @@ from fsm_agent.core.errors import PlanError, RefusedError
 from fsm_agent.core.inputs import NO_USAGE, Proposed, Replan
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans import text as plantext
+from fsm_agent.core.plans.members import planned_as, stated_as
 from fsm_agent.core.replanning import explaining, gate, repairing, strategy
 from fsm_agent.core.replanning.gate import Passed, RefusedProposalError
 from fsm_agent.core.signals import Signal
@@ -42,7 +43,14 @@ def due(run: Run, now: int, *, woken: bool = False) -> Replanning | None:
         return None
     if any(run.tasks[name].effect != "read" for name in run.running):
         return None  # its effect may become unknown, or be what the new plan asks for
-    return next((r for r in run.replans.values() if r.not_before <= now), None)
+    return next((r for r in run.replans.values() if r.not_before <= now and not _at_work(run, r)), None)
+
+
+def _at_work(run: Run, request: Replanning) -> bool:
+    """Whether other records of the batch that the replan is about are still at work."""
+    name = request.task or ""
+    batch = f"{planned_as(name)}["
+    return name.startswith(batch) and any(other.startswith(batch) for other in run.running)
 
 
 def go_on(turn: Turn) -> None:
@@ -91,7 +99,7 @@ def _fall_back(turn: Turn, request: Replanning, task: Task) -> None:
     """Switch a failed step to its next prepared alternative."""
     run = turn.run
     assert run.plan is not None, "no plan"
-    docs = [_switched(doc) if doc["id"] == task.id else doc for doc in run.plan.doc["steps"]]
+    docs = _switch(run.plan.doc["steps"], stated_as(task.id))
     try:
         passed = gate.judge(run, docs, scope="local", failed=task.id, by_person=True)
     except RefusedProposalError as error:
@@ -136,6 +144,19 @@ def _mend(turn: Turn, request: Replanning, task: Task) -> bool:
         )
         return True
     return False
+
+
+def _switch(docs: list[Any], name: str) -> list[Any]:
+    """Return *docs* with the step *name*, of this plan or of one nested in it, switched."""
+    head, _, rest = name.partition("/")
+    return [
+        doc
+        if doc["id"] != head
+        else {**doc, "plan": {**doc["plan"], "steps": _switch(doc["plan"]["steps"], rest)}}
+        if rest
+        else _switched(doc)
+        for doc in docs
+    ]
 
 
 def _switched(doc: dict[str, Any]) -> dict[str, Any]:
@@ -310,13 +331,12 @@ def adopt(
     }
     back = _back(run, passed)
     event = turn.emit("plan_adopted", data, None, MODEL if origin == "model" else actor)
-    ids = {step.id for step in passed.plan.steps}
     for taker, giver in passed.reuse.items():  # before anything that gives its result away is called again
         turn.cause = event.seq
         _take_over(turn, run.tasks[taker], run.tasks[giver])
     for task in list(run.tasks.values()):
         turn.cause = event.seq
-        if task.id not in ids:
+        if not run.plans(task):
             if task.state not in (TaskState.DONE, TaskState.CANCELLED, TaskState.UNKNOWN):
                 turn.move(
                     task,
@@ -325,6 +345,9 @@ def adopt(
                 )
         elif task.id not in passed.reuse and (task.state is not TaskState.CANCELLED or task.id in back):
             _move(turn, task, passed)
+    turn.cause = event.seq
+    batches = (run.tasks[name] for name in passed.diff.changed)
+    changes.look_again(turn, [t for t in batches if t.step.group], f"plan {run.plan_version} says otherwise")
 
 
 def _back(run: Run, passed: Passed) -> set[str]:
@@ -333,7 +356,7 @@ def _back(run: Run, passed: Passed) -> set[str]:
     A step that was given up, and stands in the new plan as it stood in the old one, stays given up.
     """
     back: set[str] = set()
-    for step in strategy.in_order(passed.plan.steps):
+    for step in strategy.ordered(passed.plan.steps):
         task = run.tasks.get(step.id)
         if task is None or task.state is not TaskState.CANCELLED:
             continue
@@ -362,7 +385,7 @@ def _take_over(turn: Turn, task: Task, source: Task) -> None:
 def _move(turn: Turn, task: Task, passed: Passed) -> None:
     """Move a task that is in the old plan and in the new one."""
     version = turn.run.plan_version
-    changed = task.id in passed.diff.changed
+    changed = planned_as(task.id) in passed.diff.changed
     if task.id in passed.invalidated or (changed and task.state is TaskState.AWAITING):
         turn.move(task, "invalidate", {"reason": f"plan {version} calls it with other arguments"})
     elif task.state is TaskState.CANCELLED:

@@ -66,7 +66,8 @@ def _words(run: Run) -> str:
 
 def _changes(run: Run, step: Step) -> bool:
     """Whether *step*, a step of its own plan or one of its fall-backs, calls what is no read."""
-    names = (run.tool_of(step), *(a.tool for a in step.alternatives))
+    own = step.tool if step.tool is not None or step.plan else run.default_tool
+    names = (own, *(a.tool for a in step.alternatives))
     specs = (run.tools.get(name or "") for name in names)
     return any(spec is not None and spec.effect != "read" for spec in specs) or any(
         _changes(run, s) for s in step.plan

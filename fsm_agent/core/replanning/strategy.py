@@ -5,7 +5,7 @@ ids and descriptions they have. So a plan that failed is recognised when it come
 Of a step that names no tool the description is no mere wording: it is what a person, or the default tool, is asked.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -13,6 +13,7 @@ import attrs
 from fsm_agent.core import canon
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import TaskState
+from fsm_agent.core.plans.members import parent_of, walk
 from fsm_agent.core.plans.plan import Plan, Step
 
 _MEANING: Final = (
@@ -58,6 +59,36 @@ def in_order(steps: Sequence[Step]) -> list[Step]:
             else:
                 placed.setdefault(step.id, stack.pop())
     return list(placed.values())
+
+
+def ordered(steps: Sequence[Step]) -> Iterator[Step]:
+    """Yield every step that is a task from the beginning, after what it depends on and what it is a part of."""
+    for step in in_order(steps):
+        yield step
+        if step.for_each is None:
+            yield from ordered(step.plan)
+
+
+def before(steps: Sequence[Step]) -> dict[str, list[str]]:
+    """Return, for every step that is a task from the beginning, what comes before it: whatever it depends on with its
+    parts, and whatever the task that it is a part of depends on, and that task.
+    """
+    found: dict[str, list[str]] = {}
+    parts = {step.id: [p.id for p in walk(step.plan)] for step in walk(steps) if step.for_each is None}
+    for step in walk(steps):
+        own = [name for d in step.depends_on for name in (d.id, *parts.get(d.id, ()))]
+        above = parent_of(step.id)
+        found[step.id] = [*own, above, *found[above]] if above else own
+    return found
+
+
+def documents(docs: Iterable[Mapping[str, Any]], prefix: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the id and the document of every step that is a task from the beginning."""
+    for doc in docs:
+        name = prefix + doc["id"]
+        yield name, doc
+        if "plan" in doc and "for_each" not in doc:
+            yield from documents(doc["plan"]["steps"], f"{name}/")
 
 
 def _mark(step: Step, doc: Mapping[str, Any], known: dict[str, str]) -> str:
@@ -129,19 +160,28 @@ class Diff:
 
 def diff(old: Plan, new: Plan) -> Diff:
     """Return what differs between *old* and *new*; descriptions of calls do not count."""
-    before = {doc["id"]: bare(doc) for doc in old.doc["steps"]}
-    after = {doc["id"]: bare(doc) for doc in new.doc["steps"]}
+    was, is_ = bares(old), bares(new)
     return Diff(
-        kept=tuple(i for i in after if before.get(i) == after[i]),
-        changed=tuple(i for i in after if i in before and before[i] != after[i]),
-        added=tuple(i for i in after if i not in before),
-        removed=tuple(i for i in before if i not in after),
+        kept=tuple(i for i in is_ if was.get(i) == is_[i]),
+        changed=tuple(i for i in is_ if i in was and was[i] != is_[i]),
+        added=tuple(i for i in is_ if i not in was),
+        removed=tuple(i for i in was if i not in is_),
     )
 
 
+def bares(plan: Plan) -> dict[str, dict[str, Any]]:
+    """Return what :func:`bare` gives for every step of *plan* that is a task from the beginning, by id."""
+    return {name: bare(doc) for name, doc in documents(plan.doc["steps"])}
+
+
 def bare(doc: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step's document without its words, unless they are all that it says."""
-    return {key: value for key, value in doc.items() if key != "description" or _asks_in_words(doc)}
+    """Return a step's document without its words, unless they are all that it says, and without the parts that are
+    steps of their own.
+    """
+    found = {key: value for key, value in doc.items() if key != "description" or _asks_in_words(doc)}
+    if "plan" in found and "for_each" not in found:
+        found["plan"] = {}
+    return found
 
 
 def _asks_in_words(doc: Mapping[str, Any]) -> bool:
@@ -172,7 +212,8 @@ def same_calls(old: Plan, new: Plan) -> dict[str, str]:
 def descendants(plan: Plan, roots: Iterable[str]) -> frozenset[str]:
     """Return *roots* and every step that depends on one of them, directly or not."""
     found = set(roots)
-    for step in in_order(plan.steps):
-        if any(d.id in found for d in step.depends_on):
+    earlier = before(plan.steps)
+    for step in ordered(plan.steps):
+        if not found.isdisjoint(earlier[step.id]):
             found.add(step.id)
     return frozenset(found)

@@ -10,6 +10,7 @@ import attrs
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import ConfigError, Fault, NotFoundError, PlanError, UsageError
+from fsm_agent.core.plans.members import every
 from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules.table import Table
 from fsm_agent.runtime.configs import REPAIRS, load_repairs, load_rules
@@ -71,7 +72,7 @@ def read_job(
     given = {**_inputs(folder), **inputs}
     canon.check({"inputs": given, "tools": locator})
     _know_inputs(plan, given)
-    if locator is None and any(step.tool for step in plan.steps):
+    if locator is None and any(step.tool for step in every(plan.steps)):
         raise UsageError(
             f"{where}: its steps name tools, and no toolbox was given; add --tools FILE.py:ATTRIBUTE"
         )

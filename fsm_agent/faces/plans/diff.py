@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import attrs
 
+from fsm_agent.core.plans.members import parent_of, walk
 from fsm_agent.core.plans.plan import Plan as AnyPlan
 from fsm_agent.core.plans.plan import Step
 from fsm_agent.core.replanning import strategy
@@ -64,9 +65,7 @@ class Compared:
 
     def changes(self, name: str) -> tuple[str, ...]:
         """Return the members in which both forms of the step *name* differ, sorted."""
-        before, after = (
-            next(doc for doc in plan.doc["steps"] if doc["id"] == name) for plan in (self.old, self.new)
-        )
+        before, after = (dict(strategy.documents(plan.doc["steps"]))[name] for plan in (self.old, self.new))
         keys = sorted({*strategy.bare(before), *strategy.bare(after)})
         return tuple(key for key in keys if before.get(key) != after.get(key))
 
@@ -86,7 +85,7 @@ def plain(value: Compared, screen: Screen) -> Iterator[str]:
         yield from mermaid(value).splitlines()
         return
     words, diff = _WORDS[value.lang], value.diff
-    for step in value.new.steps:
+    for step in walk(value.new.steps):
         name = safe(step.id)
         if step.id in diff.kept:
             yield f"[{words['kept']}] {name}"
@@ -108,15 +107,18 @@ def _needs(step: Step, words: Mapping[str, str]) -> str:
 def mermaid(value: Compared) -> str:
     """Return both plans as one flow chart; what is removed is dashed."""
     words, diff = _WORDS[value.lang], value.diff
-    gone = [step for step in value.old.steps if step.id in diff.removed]
-    names = {step.id: f"s{i}" for i, step in enumerate([*value.new.steps, *gone], 1)}
+    steps = list(walk(value.new.steps))
+    gone = [step for step in walk(value.old.steps) if step.id in diff.removed]
+    names = {step.id: f"s{i}" for i, step in enumerate([*steps, *gone], 1)}
     lines = ["flowchart LR"]
-    for step in [*value.new.steps, *gone]:
+    for step in [*steps, *gone]:
         kind = _kind(step.id, diff)
         label = graph.mermaid_label(f"[{words[kind]}] {graph.label(step)}")
         lines.append(f'    {names[step.id]}["{label}"]:::{kind}')
-    for step in value.new.steps:
+    for step in steps:
         lines += [f"    {names[d.id]} --> {names[step.id]}" for d in step.depends_on]
+        if parent_of(step.id):
+            lines.append(f"    {names[parent_of(step.id)]} --o {names[step.id]}")
     for step in gone:
         lines += [f"    {names[d.id]} -.-> {names[step.id]}" for d in step.depends_on if d.id in names]
     lines += [

@@ -151,11 +151,9 @@ class Engine:
             UsageError: The run id cannot name a run.
             ConflictError: The run id is taken.
             OwnedError: Somebody is about to begin it; with *force* that owner is known to be dead.
-            PlanError: The plan cannot be run.
         """
         check_run(given.run)
         now = ports.now_us()
-        decide(Run(given.run), given, Env(now_us=now, slots=slots))  # refuse before anything is registered
         if not _events(store, given.run) and all(left.run != given.run for left in store.tombstones()):
             heads.check_absent(given.run)
         try:

@@ -1,6 +1,6 @@
 """What a run looks like from outside: values made from the state, and the command that moves it on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import attrs
@@ -129,13 +129,19 @@ def status_of(run: Run, head: Head) -> Status:
         state=run.state.value,
         plan_version=run.plan_version,
         goal=run.plan.goal if run.plan is not None else "",
-        tasks={t.id: _task(run, t) for t in run.tasks.values()},
+        tasks={t.id: _task(run, t) for t in _in_order(run)},
         budgets=budgets_of(run),
         questions=tuple(run.questions.values()),
         head=head,
         next=next_commands(run),
         waiting=waiting_for(run),
     )
+
+
+def _in_order(run: Run) -> Iterable[Task]:
+    """Return the tasks in plan order, parts after what they are parts of."""
+    tasks = run.tasks.values()
+    return sorted(tasks, key=lambda task: task.order) if run.members else tasks
 
 
 def _task(run: Run, task: Task) -> TaskStatus:
@@ -152,7 +158,13 @@ def _waits(run: Run, task: Task) -> str:
     """Say what a pending task waits for."""
     if task.state is not TaskState.PENDING:
         return ""
-    open_ones = [d.id for d in task.step.depends_on if run.tasks[d.id].state is not TaskState.DONE]
+    if task.opened:
+        parts = run.members[task.id]
+        over = sum(run.tasks[name].state in (TaskState.DONE, TaskState.CANCELLED) for name in parts)
+        return f"{over} of its {len(parts)} parts have ended"
+    above = [task.parent] if task.parent and not run.tasks[task.parent].opened else []
+    names = (*(d.id for d in task.step.depends_on), *above)
+    open_ones = [name for name in names if run.tasks[name].state is not TaskState.DONE]
     if open_ones and not task.ready:
         return f"waiting for {', '.join(open_ones)}"
     if task.armed is not None:

@@ -1,0 +1,78 @@
+"""What a batch allows: how many of its records are at work at once, and how many may fail.
+
+Looked up, never decided: whether a record may pass the door, and whether one that failed may be given up.
+"""
+
+from heapq import heappop, heappush
+
+from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.state import Run
+from fsm_agent.core.plans import members
+
+
+def batch_of(run: Run, task: Task) -> Task | None:
+    """Return the innermost batch that *task* is a record of, or works for a record of; None for none."""
+    record = run.tasks.get(members.record_of(task.id))
+    return run.tasks.get(record.parent) if record is not None else None
+
+
+def admits(run: Run, task: Task) -> bool:
+    """Whether a ready task may come to the door now, as far as the batch that it is a record of is concerned.
+
+    One that has been begun before is let in whatever has failed meanwhile.
+    """
+    batch = run.tasks.get(task.parent)
+    if batch is None or batch.step.for_each is None:
+        return True
+    most = batch.step.max_parallel
+    if most is not None and batch.active >= most:
+        return False
+    return task.attempt > 0 or task.opened > 0 or not stopped(batch)
+
+
+def stopped(batch: Task) -> bool:
+    """Whether *batch* begins no further record, because too many have failed."""
+    allowed = batch.step.on_item_failure
+    if allowed == "collect":
+        return False
+    if allowed == "stop":
+        return batch.failed > 0
+    return batch.failed > 0 and batch.failed + batch.given_up > float(allowed) * batch.size
+
+
+def tolerates(run: Run, task: Task) -> Task | None:
+    """Return the batch that may give up the record of *task*, which has failed; None if none may.
+
+    Never a record whose call had an effect, or may have had one: a person looks at that.
+    """
+    if not task.parent or (task.effect != "read" and task.applied != "no"):
+        return None
+    batch = batch_of(run, task)
+    if batch is None or batch.step.on_item_failure == "stop":
+        return None
+    if batch.step.on_item_failure == "collect":
+        return batch
+    return batch if batch.given_up + 1 <= float(batch.step.on_item_failure) * batch.size else None
+
+
+def park(run: Run, task: Task) -> None:
+    """Take *task*, the first of those that are ready, aside until its batch admits it.
+
+    An index and no fact: nothing of this is undone with a turn.
+    """
+    begun = task.attempt > 0 or task.opened > 0
+    heappush(run.parked.setdefault((task.parent, begun), []), heappop(run.ready_heap))
+
+
+def unpark(run: Run) -> None:
+    """Let records come to the door again, as many as their batch may admit."""
+    for key in list(run.parked):
+        waiting, batch = run.parked[key], run.tasks[key[0]]
+        most = batch.step.max_parallel
+        room = len(waiting) if most is None else max(0, most - batch.active)
+        if not key[1] and stopped(batch):
+            room = 0
+        for _ in range(min(room, len(waiting))):
+            heappush(run.ready_heap, heappop(waiting))
+        if not waiting:
+            del run.parked[key]
