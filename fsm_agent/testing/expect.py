@@ -301,7 +301,7 @@ def _unsaid(texts: Sequence[str], words: Sequence[str]) -> list[str]:
 
 
 def _untold(expected: Sequence[Prompt], told: Sequence[str]) -> list[str]:
-    found = []
+    found: list[str] = []
     for number, prompt in enumerate(expected, 1):
         if number > len(told):
             return [*found, f"prompt {number}: the planner was asked {len(told)} times"]

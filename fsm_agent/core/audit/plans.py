@@ -117,9 +117,10 @@ def plan_difference(log: Checker, event: Event) -> Said:
         return None
     found, said = strategy.diff(run.plan, planning.trusted(data["plan"])), data["diff"]
     both = {*found.kept, *found.changed}
+    anew = {*found.kept} - {*said["kept"]}
     fits = (
         {*said["kept"], *said["changed"]} == both
-        and {*said["kept"]} >= {*found.kept}
+        and all(gate.outdated(run, run.tasks[name]) for name in anew)
         and set(said["added"]) == set(found.added)
         and set(said["removed"]) == set(found.removed)
     )

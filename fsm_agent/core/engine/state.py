@@ -5,7 +5,7 @@ over them (who is ready, which timer is next), kept so that the cost of an event
 tasks. Heaps hold stale entries, which are recognised when they are taken out.
 """
 
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, Final
 
 import attrs
@@ -72,6 +72,7 @@ class Run:
         spent: Run-scope counters by name.
         seen: How often each signal of the run as a whole fired.
         breakers: Circuit breakers by tool, of those that are not closed without a failure.
+        retooled: Tools whose signature or effect class is another one than before, and the seq since which it is.
         trails: What reads that failed answered, by the digest of tool and arguments.
         inefficient: Tools that were found to cost far more than estimated.
         replan_scope: Scope of the replan that was asked for and not answered with a plan: ``local``, ``global``, ``none``.
@@ -124,6 +125,7 @@ class Run:
     spent: dict[str, int] = attrs.field(factory=dict)
     seen: dict[str, int] = attrs.field(factory=dict)
     breakers: dict[str, Breaker] = attrs.field(factory=dict)
+    retooled: dict[str, int] = attrs.field(factory=dict)
     trails: dict[str, Trail] = attrs.field(factory=dict)
     inefficient: dict[str, None] = attrs.field(factory=dict)
     replans_in_a_row: int = 0
@@ -201,6 +203,7 @@ class Run:
         """Undo everything since :meth:`begin`. Costs what the turn touched, not the size of the run."""
         journal, self.journal = self.journal, None
         assert journal is not None, "no tentative turn"
+        replanned = self.tasks is not journal.scalars["tasks"]
         for name, value in journal.scalars.items():
             setattr(self, name, value)
         self.account, self.counts = journal.account, journal.counts
@@ -221,6 +224,11 @@ class Run:
                 self.tasks[name] = task
         for heap, entry in journal.taken:
             heappush(heap, entry)
+        for heap in (self.ready_heap, self.doomed) if replanned else ():
+            heap[:] = [
+                entry for entry in heap if entry[1] in self.tasks
+            ]  # tasks of a plan that was not adopted
+            heapify(heap)
 
     def take(self, heap: list[Any]) -> Any:
         """Take the first entry out of one of this run's heaps, so that a tentative turn can be undone."""
