@@ -180,7 +180,7 @@ class Terminal:
 
     def _write(self, lines: Sequence[str]) -> None:
         """Write lines above the prompt if it is there, else where the cursor is."""
-        text = "".join(f"{line}\n" for line in lines)
+        text = "".join(f"{self._screen.fit(line)}\n" for line in lines)
         if self._session.app.is_running:
             with contextlib.suppress(Exception):  # the prompt may end this very moment
                 run_in_terminal(lambda: self._out(text))
