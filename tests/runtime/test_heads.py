@@ -6,7 +6,7 @@ from io import BytesIO
 import pytest
 
 from fsm_agent import RunController, audit
-from fsm_agent.core.errors import CorruptError
+from fsm_agent.core.errors import CorruptError, StoreError
 from fsm_agent.core.events import Head
 from fsm_agent.runtime.proof.auditing import audit_log
 from fsm_agent.runtime.proof.heads import ENV, Heads, place_of
@@ -198,3 +198,28 @@ def test_a_torn_tail_that_holds_the_kept_head_is_corruption_and_stays(tmp_path):
     with pytest.raises(CorruptError, match="anchored head"):
         go(RunController.open(place, "r", toolbox(lambda: 1)))
     assert log.read_bytes() == before
+
+
+def test_a_head_that_could_not_be_kept_is_kept_the_next_time_at_the_latest_at_the_end(tmp_path):
+    class FailsAtTheEnd:
+        """No space is left when the run ends, and a moment later there is."""
+
+        def __init__(self):
+            self.tries = []
+
+        def sign(self, run, head):
+            self.tries.append(head)
+            if len(self.tries) == 1:
+                raise StoreError("no space left")
+
+    async def scenario():
+        signer = FailsAtTheEnd()
+        async with running(one("do"), toolbox(lambda: 1), store=tmp_path / "runs.db", run_id="r") as run:
+            run.heads.signer = signer
+            await run.wait()
+            assert run.heads.fault == "no space left"
+        assert len(signer.tries) > 1
+        assert set(signer.tries) == {run.head}
+        assert run.heads.fault == ""
+
+    go(scenario())
