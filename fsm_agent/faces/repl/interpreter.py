@@ -101,7 +101,7 @@ class Interpreter:
 
     def _failed(self, line: str, row: Command | None, error: Exception) -> Done:
         found = failure_of(error)
-        self._desk.before_showing()
+        self._desk.settle()
         if self._screen.form == "plain":
             for words in found.lines:
                 self._screen.complain(words)
@@ -179,7 +179,7 @@ class Interpreter:
             return Done(line=line, row=row, exit_code=0, data=data)
         outcome = await answer if inspect.isawaitable(answer) else answer
         assert isinstance(outcome, Outcome), f"{row.handler} returns an Outcome"
-        self._desk.before_showing()
+        self._desk.settle()
         if plain:
             show(row, screen, outcome.value)
             return Done(line=line, row=row, exit_code=outcome.exit_code)

@@ -125,7 +125,7 @@ class Terminal:
             return None
         finally:
             loop.remove_signal_handler(signal.SIGINT)
-            self._desk.before_showing()
+            self._desk.settle()
 
     def _pressed(self, task: asyncio.Task[Done]) -> None:
         """Take Ctrl-C while something is going on."""
