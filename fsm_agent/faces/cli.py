@@ -284,11 +284,22 @@ def usage_words(error: click.UsageError, program: str = f"{PROGRAM} ") -> str:
                 name = f"{error.param.opts[0]} {name}"
             return f"{path}: {name} is missing; usage: {usage}"
         case click.BadParameter():
-            name = error.param.opts[0] if error.param is not None else "a value"
-            return f"{path}: {name}: {error.message.rstrip('.')}; see {path} --help"
+            see = f"{path} --help" if program else f"help {path}"
+            return f"{path}: {_named(error)}: {error.message.rstrip('.')}; see {see}"
         case _:
             message = error.format_message().rstrip(".")
             return f"{path}: {message}" if "; " in message else f"{path}: {message}; usage: {usage}"
+
+
+def _named(error: click.BadParameter) -> str:
+    """Return how usage names the parameter that an error is about."""
+    match error.param:
+        case None:
+            return "a value"
+        case click.Argument() if error.ctx is not None:
+            return error.param.make_metavar(error.ctx)
+        case _:
+            return error.param.opts[0]
 
 
 def build() -> Branch:
