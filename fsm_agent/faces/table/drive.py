@@ -23,7 +23,12 @@ ROWS: Final = (
         "run",
         DRIVE,
         "Run a plan until it ends, or until only a person can move it on.",
-        (PLAN, *JOB, OPERATOR),
+        (
+            PLAN,
+            *JOB,
+            OPERATOR,
+            opt("--watch", "a table of the run that keeps itself up to date", "", kind="flag", default=False),
+        ),
         f"{FACES}drive.driving:run",
         "fsm_agent.faces.look.results:Finished",
         f"{FACES}look.plain:finished",
