@@ -5,16 +5,16 @@ shown, is looked up when it runs. stdout is for data, stderr for progress, logs 
 """
 
 import difflib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, Final
 
 import click
 
-from fsm_agent.faces.frame.spec import EXIT_CODES, Command, Param
+from fsm_agent.faces.frame.spec import COMPLETE, EXIT_CODES, PROGRAM, Command, Param
 from fsm_agent.faces.table import COMMANDS, GROUP_SECTIONS, GROUPS, SECTIONS
 
-PROGRAM: Final = "fsm-agent"
 GLOBALS: Final = (
     ("store", "--store", "FILE", "where runs are kept; else $FSM_AGENT_STORE, else .fsm_agent/runs.db"),
     ("json", "--json", None, "print exactly one JSON document"),
@@ -22,6 +22,7 @@ GLOBALS: Final = (
     ("quiet", "-q", None, "no progress, no hints"),
     ("verbose", "-v", None, "more; twice: a traceback for unexpected errors"),
     ("no_color", "--no-color", None, "no colours; so does $NO_COLOR"),
+    ("ascii", "--ascii", None, "show ASCII only"),
 )
 """Options that every command takes: name, flag, metavar, help."""
 
@@ -65,6 +66,7 @@ def _parameter(param: Param) -> click.Parameter:
             required=param.required,
             multiple=param.many,
             is_flag=param.kind == "flag",
+            shell_complete=_offers(param),
             **more,
         )
     return click.Argument(
@@ -73,8 +75,23 @@ def _parameter(param: Param) -> click.Parameter:
         type=_kind(param),
         required=param.required,
         nargs=-1 if param.many else 1,
+        shell_complete=_offers(param),
         **more,
     )
+
+
+def _offers(param: Param) -> Any:
+    """Return what tells a shell the values that *param* may have; None where click knows itself."""
+    if param.kind not in ("file", "run", "task"):
+        return None
+
+    def offers(ctx: click.Context, own: click.Parameter, incomplete: str) -> list[Any]:
+        from fsm_agent.faces.shells import offered
+
+        del own
+        return offered(param, ctx.params, incomplete)
+
+    return offers
 
 
 class Leaf(click.Command):
@@ -107,15 +124,22 @@ class Leaf(click.Command):
         return super().parse_args(ctx, spread)
 
     def _run(self, **given: Any) -> int:
+        from fsm_agent.core.errors import ConfigError
         from fsm_agent.faces.frame.execute import execute
+        from fsm_agent.faces.frame.failure import fail
         from fsm_agent.faces.frame.screen import Screen
+        from fsm_agent.faces.frame.settings import Settings
 
         chosen = {name: given.pop(name) for name, *_ in GLOBALS}
         above = click.get_current_context().parent
         while above is not None:  # they may stand before the command as well
             chosen = {name: chosen[name] or above.params.get(name) for name in chosen}
             above = above.parent
-        return execute(self.row, Screen.of(**chosen), given)
+        try:
+            screen = Screen.of(**chosen, settings=Settings.here())
+        except ConfigError as error:
+            return fail(Screen.of(json=chosen["json"], jsonl=chosen["jsonl"]), error)
+        return execute(self.row, screen, given)
 
 
 class Branch(click.Group):
@@ -182,10 +206,24 @@ class Branch(click.Group):
         **extra: Any,
     ) -> int:
         """Run the command line and return the exit code, or leave with it in *standalone_mode*."""
-        code = _guarded(self, list(sys.argv[1:] if args is None else args), prog_name or PROGRAM, extra)
+        asked = os.environ.get(COMPLETE, "")
+        if asked.endswith("_complete") and args is None:
+            code = _completed(self, asked)
+        else:
+            code = _guarded(self, list(sys.argv[1:] if args is None else args), prog_name or PROGRAM, extra)
         if standalone_mode:
             sys.exit(code)
         return code
+
+
+def _completed(group: click.Group, asked: str) -> int:
+    """Answer a shell that asks what can stand next; where a line makes no sense, nothing can."""
+    from click.shell_completion import shell_complete
+
+    try:
+        return shell_complete(group, {}, PROGRAM, COMPLETE, asked)
+    except click.ClickException:
+        return 0
 
 
 def _ending() -> str:
@@ -246,11 +284,22 @@ def usage_words(error: click.UsageError, program: str = f"{PROGRAM} ") -> str:
                 name = f"{error.param.opts[0]} {name}"
             return f"{path}: {name} is missing; usage: {usage}"
         case click.BadParameter():
-            name = error.param.opts[0] if error.param is not None else "a value"
-            return f"{path}: {name}: {error.message.rstrip('.')}; see {path} --help"
+            see = f"{path} --help" if program else f"help {path}"
+            return f"{path}: {_named(error)}: {error.message.rstrip('.')}; see {see}"
         case _:
             message = error.format_message().rstrip(".")
             return f"{path}: {message}" if "; " in message else f"{path}: {message}; usage: {usage}"
+
+
+def _named(error: click.BadParameter) -> str:
+    """Return how usage names the parameter that an error is about."""
+    match error.param:
+        case None:
+            return "a value"
+        case click.Argument() if error.ctx is not None:
+            return error.param.make_metavar(error.ctx)
+        case _:
+            return error.param.opts[0]
 
 
 def build() -> Branch:

@@ -395,7 +395,10 @@ class RunController(Speaking):
         return why_of(self._id, replay.events(self._id, store.read(self._id), store.blob), subject)
 
     async def events(self, since: int = 0, *, follow: bool = False) -> AsyncIterator[Event]:
-        """Yield the durable events after seq *since*; with *follow* until the run is closed."""
+        """Yield the stored events after seq *since*; with *follow* until the run is closed.
+
+        The last ones may be on their way to the disk; listeners are told only of what is there.
+        """
         seen = since
         while True:
             ended = False

@@ -4,10 +4,13 @@ import json
 
 import pytest
 
+from fsm_agent.core.errors import RefusedError
+from fsm_agent.core.inputs import Replan
 from fsm_agent.core.plans import planning
 from fsm_agent.core.replanning import strategy
 from fsm_agent.testing.scenario import parse
 from fsm_agent.testing.simulate import simulate
+from tests.core.kit import ANN, Lab, tool
 
 READ = {"effect": "read"}
 NO = {"raise": {"code": "not_found", "message": "no such thing"}}
@@ -449,3 +452,77 @@ def test_its_old_call_is_still_taken_over_under_a_new_name():
     assert adopted(result)["diff"]["reused"] == {"old": "a"}
     assert (result.results["old"], result.results["a"]) == (1, 2)
     assert started(result) == ["a", "b", "a", "b"]
+
+
+# ── tools that have become others ─────────────────────────────────────────────────────────────────────────────
+
+
+def retooled(**parameters):
+    """A run whose ``a`` and ``w`` are done, taken over with a tool ``look`` of another signature."""
+    old = [tool("look", parameters={"x": ("integer",)}), tool("pay", "write", reconcile=True)]
+    steps = [
+        step("a", args={"x": 1}),
+        step("w", "pay", "a"),
+        {"id": "q", "description": "go on?", "depends_on": ["w"]},
+    ]
+    it = Lab(steps, tools=old)
+    it.returns("a", 7)
+    it.returns("w", 8)
+    it.crash(tools=(tool("look", parameters=parameters), old[1]))
+    return it
+
+
+def test_a_result_of_a_tool_that_has_another_signature_is_not_taken_over():
+    it = retooled(x=("integer",), y=())
+    it.feed(
+        Replan(
+            document=[
+                step("b", args={"x": 1, "y": 2}),
+                {"id": "q", "description": "go on?", "depends_on": ["b"]},
+            ],
+            who=ANN,
+        )
+    )
+    assert [c.task for c in it.calls()] == ["b"]
+    it.check()
+    again = retooled(x=("integer", "null"))
+    again.feed(Replan(document=[step("b", args={"x": 1}), {"id": "q", "description": "go on?"}], who=ANN))
+    assert [c.task for c in again.calls()] == ["b"]
+    again.check()
+
+
+def test_such_a_read_runs_again_under_its_own_name_and_a_write_never():
+    it = retooled(x=("integer", "null"))
+    it.feed(
+        Replan(
+            document=[
+                step("a", args={"x": 1}),
+                step("w", "pay", "a"),
+                {"id": "q", "description": "go on?", "depends_on": ["w"]},
+            ],
+            who=ANN,
+        )
+    )
+    assert [c.task for c in it.calls()] == ["a"]
+    assert it.states["w"] == "done"
+    assert it.events("plan_adopted")[-1].data["diff"]["changed"] == ["a"]
+    it.check()
+
+
+def test_the_fault_names_the_argument_that_the_tool_wants_now():
+    it = retooled(x=("integer",), y=())
+    with pytest.raises(RefusedError, match="'look' needs the argument 'y'"):
+        it.feed(Replan(document=[step("b", args={"x": 1})], who=ANN))
+
+
+def test_a_tool_that_stayed_what_it_was_keeps_its_results():
+    it = retooled(x=("integer",))
+    it.feed(
+        Replan(
+            document=[step("b", args={"x": 1}), {"id": "q", "description": "go on?", "depends_on": ["b"]}],
+            who=ANN,
+        )
+    )
+    assert it.calls() == []
+    assert it.task("b").result == 7
+    it.check()

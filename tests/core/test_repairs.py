@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fsm_agent.core.audit.audit import audit
 from fsm_agent.core.errors import ConfigError
 from fsm_agent.core.replanning import repairing, repairs
 from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.tools import Parameter
 from fsm_agent.testing.scenario import parse
-from fsm_agent.testing.simulate import simulate
-from tests.core.kit import tool
+from fsm_agent.testing.simulate import RUN_ID, simulate
+from tests.core.kit import reseal, tool
 
 DENIED = {"raise": {"status": 403, "message": "no entry"}}
 MISSING = {"raise": {"status": 404, "message": "no such order"}}
@@ -366,3 +367,18 @@ def test_a_run_that_is_taken_over_goes_on_with_the_repairs_it_began_with():
     )
     assert adopted(result) == [("rule", "other")]
     assert result.run == "done"
+
+
+def test_an_audit_sees_a_repair_that_proposes_something_else():
+    result = play(
+        {"fetch": {"calls": [MISSING]}, "fetch_two": {}, "fetch_three": {}},
+        OTHER,
+        row(id="third", tool="fetch_three"),
+    )
+    events = list(result.events)
+    place = next(n for n, e in enumerate(events) if e.type == "plan_adopted" and e.data["origin"] == "rule")
+    for name in ("third", "nobody"):
+        forged = events[place]._replace(data={**events[place].data, "repair": name})
+        records, head = reseal(RUN_ID, [*events[:place], forged, *events[place + 1 :]])
+        checks = {f.check for f in audit(RUN_ID, records, lambda digest: None, head=head).findings}
+        assert checks == {"plan-through-the-gate"}

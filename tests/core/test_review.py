@@ -193,11 +193,23 @@ def test_an_audit_sees_that_nobody_was_asked_that_the_question_was_another_or_th
     events = list(play(when(YES)).events)
     place = next(n for n, e in enumerate(events) if e.type == "approval_requested")
     forged = events[place]._replace(data={**events[place].data, "args_digest": "0" * 64})
-    assert "approval" in found([*events[:place], forged, *events[place + 1 :]])
+    assert "request-shows-the-call" in found([*events[:place], forged, *events[place + 1 :]])
     created = events[0]._replace(data={k: v for k, v in events[0].data.items() if k != "review"})
-    assert "approval" in found([created, *events[1:]])
+    assert "request-was-due" in found([created, *events[1:]])
     answer = next(n for n, e in enumerate(events) if e.type == "approval_answered")
     note = events[answer]._replace(type="note_added", data={"text": "yes", "by": "ann"})
-    assert "intent" in found([*events[:answer], note, *events[answer + 1 :]])
+    assert "run-lets-it-start" in found([*events[:answer], note, *events[answer + 1 :]])
     silent = events[place]._replace(type="note_added", data={"text": "asked"})
-    assert "move" in found([*events[:place], silent, *events[place + 1 :]])
+    assert "carried-out" in found([*events[:place], silent, *events[place + 1 :]])
+
+
+def test_an_audit_sees_an_approval_of_a_plan_that_is_another_one_by_now():
+    events = list(play(when({"set_input": {"week": 2}}, YES)).events)
+    first, second = (n for n, e in enumerate(events) if e.type == "approval_requested")
+    answer = next(n for n, e in enumerate(events) if e.type == "approval_answered")
+    old = events[first].data["args_digest"]
+    stale = events[answer]._replace(data={**events[answer].data, "args_digest": old})
+    note = events[second]._replace(type="note_added", data={"text": "asked"})
+    assert "answers-the-question" in found(
+        [*events[:second], note, *events[second + 1 : answer], stale, *events[answer + 1 :]]
+    )

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 
 from fsm_agent.core.errors import StoreError
+from fsm_agent.runtime.proof.heads import Heads
+from fsm_agent.runtime.proof.signing import signer_for
 from fsm_agent.stores import open_store
 from fsm_agent.testing.clock import FakeClock
 from tests.crash.rig import Life, World
@@ -41,12 +43,16 @@ class Ledger(list):
 
 
 def live(location, ledger, *, owner="child", story="reply lost"):
-    """Drive the run to its end from wherever it stands; return it, its world, and its head."""
+    """Drive the run to its end from wherever it stands; return it, its world, and its head.
+
+    Its heads are kept beside the store, and signed if the environment names a key.
+    """
     world = World(story, effects=open_ledger(Path(ledger)))
     world.calls["pay"] = sum(name == "pay" for name, _ in world.effects)
-    store = open_store(location)
+    heads = Heads.beside(str(location), signer=signer_for(str(location)))
+    store = open_store(location, anchored=heads.read)
     try:
-        run = Life(world, FakeClock(), store, owner=owner).live()
+        run = Life(world, FakeClock(), store, owner=owner, heads=heads).live()
         return run, world, store.head("r")
     finally:
         store.close()

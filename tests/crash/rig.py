@@ -26,6 +26,7 @@ from fsm_agent.core.signals import Applied, Effect, Signal
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.configs import load_rules
 from fsm_agent.runtime.driving.engine import Engine
+from fsm_agent.runtime.proof.heads import NOWHERE
 from fsm_agent.testing.clock import FakeClock
 from fsm_agent.testing.faulty_store import Breakage, Crash, FaultyStore
 
@@ -105,19 +106,25 @@ class World:
 class Life:
     """One process in the life of a run: it creates the run or takes it over, and drives it to its end."""
 
-    def __init__(self, world, clock, store, *, owner, listeners=()):
+    def __init__(self, world, clock, store, *, owner, listeners=(), heads=NOWHERE):
         self.world, self.clock, self.store, self.owner = world, clock, store, owner
-        self.listeners = listeners
+        self.listeners, self.heads = listeners, heads
 
     def live(self):
         """Drive the run to its end; raises what ends the process."""
         if any(info.run == "r" and info.head.seq for info in self.store.runs()):
             engine, commands = Engine.open(
-                self.store, "r", self.owner, self.clock, tools=TOOLS, slots=2, force=True
+                self.store, "r", self.owner, self.clock, tools=TOOLS, slots=2, force=True, heads=self.heads
             )
         else:
             engine, commands = Engine.create(
-                self.store, create(self.owner), self.clock, slots=2, force=True, listeners=self.listeners
+                self.store,
+                create(self.owner),
+                self.clock,
+                slots=2,
+                force=True,
+                listeners=self.listeners,
+                heads=self.heads,
             )
         queue = deque(commands)
         for _ in range(400):

@@ -68,7 +68,7 @@ def test_an_owner_that_was_stopped_and_wakes_up_after_the_take_over_changes_noth
     assert {pid for _, n, pid in payments(tmp_path) if n == "2"} == {str(os.getpid())}
 
 
-def test_of_two_processes_that_take_one_run_over_one_is_refused_before_any_call(tmp_path):
+def test_a32_of_two_processes_that_take_one_run_over_one_is_refused_before_any_call(tmp_path):
     child = process(tmp_path, "start")
     assert child.stdout.readline() == "begun\n"
     child.kill()
@@ -212,7 +212,7 @@ def test_words_from_another_process_reach_the_owner_while_it_works(tmp_path):
     go(scenario())
 
 
-def test_fifty_threads_that_outlive_their_deadline_do_not_use_the_workers_up(tmp_path):
+def test_a56_fifty_threads_that_outlive_their_deadline_do_not_use_the_workers_up(tmp_path):
     async def scenario():
         gate = threading.Event()
         landed = []

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 STORES = ("runs.db", "runs.jsonl")
 
 
-def test_a_result_is_a_copy_that_nobody_can_change_afterwards(tmp_path):
+def test_a27_a_result_is_a_copy_that_nobody_can_change_afterwards(tmp_path):
     async def scenario():
         shared = {"list": [1], "text": "a"}
         gate = asyncio.Event()
@@ -50,7 +50,7 @@ def test_a_result_is_a_copy_that_nobody_can_change_afterwards(tmp_path):
     go(scenario())
 
 
-def test_two_processes_write_eight_runs_into_one_file(tmp_path):
+def test_a28_two_processes_write_eight_runs_into_one_file(tmp_path):
     processes = [
         subprocess.Popen(
             [
@@ -83,7 +83,7 @@ def test_two_processes_write_eight_runs_into_one_file(tmp_path):
 
 
 @pytest.mark.parametrize("name", STORES)
-def test_ids_that_look_alike_are_runs_of_their_own_and_others_are_refused(tmp_path, name):
+def test_a30_ids_that_look_alike_are_runs_of_their_own_and_others_are_refused(tmp_path, name):
     async def scenario():
         ids = ["1", "a/../b", "b", "café", "cafe\u0301", "x" * 10_000]
         for number, run_id in enumerate(ids):
@@ -104,7 +104,7 @@ def test_ids_that_look_alike_are_runs_of_their_own_and_others_are_refused(tmp_pa
 
 @pytest.mark.spoils_logs
 @pytest.mark.parametrize("name", STORES)
-def test_a_log_that_is_gone_is_never_begun_afresh_under_its_id(tmp_path, name):
+def test_a31_a_log_that_is_gone_is_never_begun_afresh_under_its_id(tmp_path, name):
     place = tmp_path / name
 
     async def scenario():
@@ -125,7 +125,7 @@ def test_a_log_that_is_gone_is_never_begun_afresh_under_its_id(tmp_path, name):
     go(scenario())
 
 
-def test_a_parked_run_goes_on_under_the_table_it_began_with(tmp_path):
+def test_a33_a_parked_run_goes_on_under_the_table_it_began_with(tmp_path):
     rules = tmp_path / "rules.toml"
     rules.write_text('schema = 1\nextends = "default"\n[params]\nretries = 7\n')
     first = load_rules(rules, {})
@@ -149,7 +149,7 @@ def test_a_parked_run_goes_on_under_the_table_it_began_with(tmp_path):
     go(scenario())
 
 
-def test_another_plan_under_the_id_of_a_run_is_refused_and_a_resume_keeps_the_old_one(tmp_path):
+def test_a34_another_plan_under_the_id_of_a_run_is_refused_and_a_resume_keeps_the_old_one(tmp_path):
     async def scenario():
         plan = one("do", args={"n": 1}, requires_confirmation=True)
         async with running(plan, toolbox(lambda n: n), store=tmp_path / "runs.db", run_id="r") as run:
@@ -170,7 +170,7 @@ def test_another_plan_under_the_id_of_a_run_is_refused_and_a_resume_keeps_the_ol
 # ── the same everywhere ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_audit_is_the_same_in_every_process_whatever_its_hash_seed_zone_and_language(tmp_path):
+def test_a87_an_audit_is_the_same_in_every_process_whatever_its_hash_seed_zone_and_language(tmp_path):
     async def scenario():
         plan = plan_of(
             {"id": "a", "tool": "do"},
@@ -219,7 +219,7 @@ def test_an_audit_is_the_same_in_every_process_whatever_its_hash_seed_zone_and_l
     assert "clean" in said.pop()
 
 
-def test_tools_registered_in_another_order_change_no_decision(tmp_path):
+def test_a87_tools_registered_in_another_order_change_no_decision(tmp_path):
     async def scenario():
         digests = []
         for number, names in enumerate((("do", "other"), ("other", "do"))):

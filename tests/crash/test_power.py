@@ -3,6 +3,7 @@
 What somebody was told of is there, every effect has a durable intent, and no batch is there in part.
 """
 
+import asyncio
 import os
 import random
 import shutil
@@ -15,8 +16,9 @@ from fsm_agent.stores import files, sqlite_link
 from fsm_agent.stores.jsonl import JsonlStore
 from fsm_agent.stores.lines import scan
 from fsm_agent.stores.sqlite import SqliteStore
+from tests.audits import clean_log
 from tests.contract.disk import Disk, lay_out
-from tests.crash.power import due, work
+from tests.crash.power import due, go_on, work
 
 NAMES = ["r0", "r1", "r2"]
 KEEP = (0.0, 0.5, 0.9, 1.0)
@@ -69,6 +71,38 @@ def images(tmp_path, disk, ledger, first, count):
         store.close()
         shutil.rmtree(place)
     return found
+
+
+def test_what_a_power_cut_leaves_goes_on_and_does_nothing_twice(tmp_path, full):
+    """The next owner finds out what happened, and ends with every effect done once, also those nobody knew of."""
+    disk, ledger, first = recorded(tmp_path, "power-goes-on")
+    gone_on, settled = 0, 0
+    for number in range(400 if full else 24):
+        rng = random.Random(number)
+        upto = rng.randrange(first, len(disk.operations) + 1)
+        place = tmp_path / f"image{number}"
+        place.mkdir()
+        lay_out(disk.image(upto, rng, keep=KEEP[number % 4]), place)
+        _, keys = due(ledger, upto)
+        store = SqliteStore(place / "runs.db", create=False)
+        begun = [info.run for info in store.runs() if info.head.seq]
+
+        async def together(store=store, begun=begun, keys=keys):
+            return await asyncio.gather(*(go_on(store, run, keys.get(run, set())) for run in begun))
+
+        for run, done in zip(begun, asyncio.run(together()), strict=True):
+            before = keys.get(run, set())
+            after = {key for _, _, key in done.effects}
+            assert len(before | after) == 4, number
+            repeated = before & after
+            assert len(repeated) <= 1, number  # the idempotent one, whose repetition is its probe
+            settled += bool(before) and len(before) < 4
+            gone_on += 1
+            clean_log(store, run)
+        store.close()
+        shutil.rmtree(place)
+    assert gone_on > 20
+    assert settled > 5
 
 
 def clean(count):

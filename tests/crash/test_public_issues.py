@@ -36,7 +36,7 @@ ISSUES = {
     ],
     "langchain-ai/langgraph#6491: a state was saved that can never be loaded": [
         "crash/test_public_issues.py::test_what_cannot_be_stored_never_reaches_the_log",
-        "crash/test_values.py::test_every_odd_value_comes_back_exactly_or_is_refused_by_its_path",
+        "crash/test_values.py::test_a64_every_odd_value_comes_back_exactly_or_is_refused_by_its_path",
     ],
     "langchain-ai/langgraph#6533: of two open approvals the answer goes to the wrong one": [
         "scenarios/approval/A11-parallel-holds-a-answered-first.json",
@@ -62,7 +62,7 @@ ISSUES = {
         "crash/test_beginnings.py::test_of_two_that_begin_the_same_id_at_once_one_is_told_that_it_is_taken",
     ],
     "dbos-inc/dbos-transact-ts#1205 #1206: two who recover one run see different things": [
-        "crash/test_owners.py::test_of_two_processes_that_take_one_run_over_one_is_refused_before_any_call",
+        "crash/test_owners.py::test_a32_of_two_processes_that_take_one_run_over_one_is_refused_before_any_call",
         "crash/test_rivals.py::test_rivals_never_fork_a_run_or_repeat_an_effect",
     ],
     "github/copilot-cli#4098, Tracer-Cloud/opensre#5750 #6356: an append behind a torn line fuses two records": [
@@ -82,7 +82,7 @@ ISSUES = {
     ],
     "ruvnet/ruflo#2736, NousResearch/hermes-agent#69784: a reset write-ahead log loses what was acknowledged": [
         "crash/test_public_issues.py::test_the_sqlite_in_use_is_one_whose_log_can_be_reset_safely",
-        "crash/test_persistence.py::test_two_processes_write_eight_runs_into_one_file",
+        "crash/test_persistence.py::test_a28_two_processes_write_eight_runs_into_one_file",
     ],
     "etcd-io/etcd#14370 #13766: an acknowledged write is lost in a crash": [
         "crash/test_power.py::test_a_power_cut_loses_nothing_that_anybody_knows_of",
@@ -118,30 +118,30 @@ ISSUES = {
 KINDS = {
     "double-effect": [f"A0{n}" for n in range(1, 10)],
     "persistence": {
-        "A27": "crash/test_persistence.py::test_a_result_is_a_copy_that_nobody_can_change_afterwards",
-        "A28": "crash/test_persistence.py::test_two_processes_write_eight_runs_into_one_file",
-        "A29": "runtime/test_retention.py::test_a_run_that_somebody_holds_stays_and_its_late_result_is_recorded",
-        "A30": "crash/test_persistence.py::test_ids_that_look_alike_are_runs_of_their_own_and_others_are_refused",
-        "A31": "crash/test_persistence.py::test_a_log_that_is_gone_is_never_begun_afresh_under_its_id",
-        "A32": "crash/test_owners.py::test_of_two_processes_that_take_one_run_over_one_is_refused_before_any_call",
-        "A33": "crash/test_persistence.py::test_a_parked_run_goes_on_under_the_table_it_began_with",
-        "A34": "crash/test_persistence.py::test_another_plan_under_the_id_of_a_run_is_refused_and_a_resume_keeps_the_old_one",
+        "A27": "crash/test_persistence.py::test_a27_a_result_is_a_copy_that_nobody_can_change_afterwards",
+        "A28": "crash/test_persistence.py::test_a28_two_processes_write_eight_runs_into_one_file",
+        "A29": "runtime/test_retention.py::test_a29_a_run_that_somebody_holds_stays_and_its_late_result_is_recorded",
+        "A30": "crash/test_persistence.py::test_a30_ids_that_look_alike_are_runs_of_their_own_and_others_are_refused",
+        "A31": "crash/test_persistence.py::test_a31_a_log_that_is_gone_is_never_begun_afresh_under_its_id",
+        "A32": "crash/test_owners.py::test_a32_of_two_processes_that_take_one_run_over_one_is_refused_before_any_call",
+        "A33": "crash/test_persistence.py::test_a33_a_parked_run_goes_on_under_the_table_it_began_with",
+        "A34": "crash/test_persistence.py::test_a34_another_plan_under_the_id_of_a_run_is_refused_and_a_resume_keeps_the_old_one",
     },
     "timeout": ["A56", "A57", "A58"],
     "cancel": ["A59", "A60", "A61", "A62"],
     "serialization": {
-        "A64": "crash/test_values.py::test_every_odd_value_comes_back_exactly_or_is_refused_by_its_path",
-        "A65": "crash/test_values.py::test_a_value_that_no_log_can_hold_is_refused_by_its_path",
+        "A64": "crash/test_values.py::test_a64_every_odd_value_comes_back_exactly_or_is_refused_by_its_path",
+        "A65": "crash/test_values.py::test_a65_a_value_that_no_log_can_hold_is_refused_by_its_path",
         "A66": "scenarios/serialization/A66-zero-is-a-result.json",
     },
     "size": {
-        "A88": "crash/test_size.py::test_plan_after_plan_the_log_grows_in_a_straight_line",
-        "A89": "crash/test_size.py::test_a_thousand_large_results_take_hardly_more_than_themselves",
-        "A90": "crash/test_size.py::test_memory_is_flat_while_many_steps_run",
+        "A88": "crash/test_size.py::test_a88_plan_after_plan_the_log_grows_in_a_straight_line",
+        "A89": "crash/test_size.py::test_a89_a_thousand_large_results_take_hardly_more_than_themselves",
+        "A90": "crash/test_size.py::test_a90_memory_is_flat_while_many_steps_run",
     },
     "log": {
-        "A84": "crash/test_tampering.py::test_every_flipped_bit_is_noticed_by_whoever_reads_the_log",
-        "A87": "crash/test_persistence.py::test_an_audit_is_the_same_in_every_process_whatever_its_hash_seed_zone_and_language",
+        "A84": "crash/test_tampering.py::test_a84_every_flipped_bit_is_noticed_by_whoever_reads_the_log",
+        "A87": "crash/test_persistence.py::test_a87_an_audit_is_the_same_in_every_process_whatever_its_hash_seed_zone_and_language",
     },
 }
 """Scenarios of public bugs by kind: those with a file of their own, and those that need a test in Python."""
@@ -162,6 +162,7 @@ def test_every_scenario_of_a_kind_is_there(kind):
     for name in KINDS[kind]:
         if isinstance(KINDS[kind], dict):
             assert_there(KINDS[kind][name])
+            assert f"/{name}-" in KINDS[kind][name] or f"::test_{name.lower()}_" in KINDS[kind][name]
         else:
             assert list((HERE / "scenarios" / kind).glob(f"{name}-*.json")), name
 
@@ -258,7 +259,7 @@ def test_another_tool_of_the_same_shape_does_not_pass_the_audit():
     assert swapped != events
     found = audit_records("r", seal(genesis("r"), swapped)[0], disk.blob)
     assert found.verdict == "violations"
-    assert {"intent"} <= {finding.check for finding in found.findings}
+    assert {"call-of-the-plan", "digest-and-key"} <= {finding.check for finding in found.findings}
 
 
 def test_chance_is_in_no_id_and_in_no_key():

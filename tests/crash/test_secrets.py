@@ -7,6 +7,7 @@ any command prints, in words, as JSON and as lines of the log.
 import base64
 import hashlib
 import json
+from collections import defaultdict
 from pathlib import Path
 from urllib.parse import quote
 
@@ -57,6 +58,7 @@ def plan():
             "alternatives": [{"tool": "flaky", "args": {"token": c["alternative"]}}],
             "on_failure": {"*": "skip"},
         },
+        {"id": "plan", "tool": "missing", "args": {"token": "$inputs.other"}, "optional": True},
         {
             "id": "say",
             "tool": "login",
@@ -101,14 +103,14 @@ def traces(data):
 
 
 class Desk:
-    """The command line, and everything that it ever said."""
+    """The command line, and everything that it ever said. A command that does not exist yet says so, and that is all."""
 
     def __init__(self):
-        self.said = {}
+        self.said = defaultdict(bytes)
 
     def __call__(self, *words, code=None):
         shown = CliRunner().invoke(build(), words, prog_name="fsm-agent")
-        self.said[" ".join(words[:4])] = shown.stdout_bytes + shown.stderr_bytes
+        self.said[" ".join(words[:4])] += shown.stdout_bytes + shown.stderr_bytes
         assert "Traceback" not in shown.output
         if code is not None:
             assert shown.exit_code == code, shown.output
@@ -131,7 +133,9 @@ def desk(tmp_path, monkeypatch):
 def test_no_canary_is_found_wherever_the_engine_writes(tmp_path, desk, store, monkeypatch):
     monkeypatch.setenv("FSM_AGENT_STORE", str(tmp_path / "kept" / store))
     secret_inputs = [f"--input={name}={json.dumps(CANARIES[c])}" for name, c in INPUTS.items()]
-    common = ("--tools", f"{TOOLS}:tools", *secret_inputs)
+    common = ("--tools", f"{TOOLS}:tools", "--planner", f"{TOOLS}:planner", *secret_inputs)
+    monkeypatch.setenv("PROMPTS", str(tmp_path / "kept" / "prompts"))
+    (tmp_path / "kept").mkdir()
     desk("run", "given/plan.json", *common, "--run-id", "r1", "-v", code=4)
     status = json.loads(desk("status", "r1", "--json", code=0))
     question = next(q for q in status["questions"] if q["task"] == "pay")
@@ -166,6 +170,16 @@ def test_no_canary_is_found_wherever_the_engine_writes(tmp_path, desk, store, mo
             "--by",
             "ann",
         ),
+        ("replay", "r1"),
+        ("replay", "r1", "--json"),
+        ("replay", "r1", "--break", "decision=escalate", "-v"),
+        ("what-if", "r1", "--rules", "conservative", "--json"),
+        ("export", "r1", "--format", "ocel"),
+        ("export", "r1", "--format", "cloudevents"),
+        ("export", "r1", "--format", "ocel", "-o", "kept/ocel.json"),
+        ("report", "r1", "-o", "kept/report.html"),
+        ("repl", "r1", "-c", "status; plan; why pay; events; next; inputs; history"),
+        *((name, "r1") for name in sorted(build().commands)),  # those that take a run, also the next ones
         ("edit", "r1", "pay", f"token={CANARIES['input']}", "--by", "ann"),
         ("resume", "r1"),
         ("status", "r1", "--json"),
@@ -173,6 +187,9 @@ def test_no_canary_is_found_wherever_the_engine_writes(tmp_path, desk, store, mo
     ):
         desk(*words)
     assert len(CANARIES) == 12
+    prompts = (tmp_path / "kept" / "prompts").read_text()
+    assert "[todo]" in prompts
+    assert "no session for" in prompts
     found = {words: hits for words, out in desk.said.items() if (hits := traces(out))}
     assert found == {}
     kept = [p for p in (tmp_path / "kept").rglob("*") if p.is_file()]

@@ -16,7 +16,7 @@ def size_of(place):
 
 
 @pytest.mark.parametrize("name", ["runs.db", "runs.jsonl"])
-def test_a_thousand_large_results_take_hardly_more_than_themselves(tmp_path, name, full):
+def test_a89_a_thousand_large_results_take_hardly_more_than_themselves(tmp_path, name, full):
     steps = 1000 if full else 250
 
     async def scenario():
@@ -51,7 +51,7 @@ def test_a_large_result_that_many_steps_use_stands_once(tmp_path, name):
     assert size_of(tmp_path / name) < 200_000 + 61 * 4_000
 
 
-def test_plan_after_plan_the_log_grows_in_a_straight_line(tmp_path, full):
+def test_a88_plan_after_plan_the_log_grows_in_a_straight_line(tmp_path, full):
     rounds = 50 if full else 20
 
     async def scenario():
@@ -77,7 +77,7 @@ def test_plan_after_plan_the_log_grows_in_a_straight_line(tmp_path, full):
     go(scenario())
 
 
-def test_memory_is_flat_while_many_steps_run(tmp_path, full):
+def test_a90_memory_is_flat_while_many_steps_run(tmp_path, full):
     """What grows is what is known of each step; measured from the moment when a quarter of them is done."""
     steps = 20_000 if full else 2_000
 

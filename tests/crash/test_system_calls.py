@@ -1,5 +1,7 @@
 """Every write-type system call of both stores may be the last one, or fail, or write only a part of its bytes.
 
+So may those that keep the head of the log beside the store, and those that sign it.
+
 ``strace`` kills the process or returns the error; a limit on the size of files makes writes end early. The next
 process always finds a state that it can go on from, and each effect has happened once when it is done.
 """
@@ -15,6 +17,8 @@ from pathlib import Path
 import pytest
 
 from fsm_agent import audit
+from fsm_agent.runtime.proof.heads import Heads
+from fsm_agent.runtime.proof.signing import make_keys
 from tests.crash.child import live, open_ledger
 from tests.crash.rig import lives, picture
 
@@ -56,12 +60,22 @@ def assert_goes_on(place, name, calm):
     assert picture(run, world) == calm
     found = audit(place / name, run="r", head=head)
     assert found.verdict == "clean", found.findings
+    assert Heads.beside(str(place / name)).read("r") == head
+    key = os.environ.get("FSM_AGENT_SIGNING_KEY")
+    if key is not None:
+        found = audit(place / name, run="r", key=f"{key}.pub")
+        assert (found.verdict, found.signed) == ("clean", head.seq)
 
 
 @traced
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("name", STORES)
-def test_any_write_type_call_may_fail_or_be_the_last(tmp_path, name, fault, full):
+@pytest.mark.parametrize(
+    ("name", "fault", "signed"),
+    [(name, fault, False) for name in STORES for fault in FAULTS] + [("runs.jsonl", "ENOSPC", True)],
+)
+def test_any_write_type_call_may_fail_or_be_the_last(tmp_path, monkeypatch, name, fault, signed, full):
+    if signed:
+        make_keys(tmp_path / "sign.key")
+        monkeypatch.setenv("FSM_AGENT_SIGNING_KEY", str(tmp_path / "sign.key"))
     run, world, *_ = lives("reply lost", [])
     calm = picture(run, world)
     points = [(call, at) for call, count in calls_of(tmp_path, name).items() for at in range(1, count + 1)]

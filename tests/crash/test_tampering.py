@@ -55,7 +55,7 @@ def judged(data, head=None):
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_every_flipped_bit_is_noticed_by_whoever_reads_the_log(part):
+def test_a84_every_flipped_bit_is_noticed_by_whoever_reads_the_log(part):
     missed = []
     for start, size, head in STARTS:
         line = LOG[start : start + size]

@@ -71,7 +71,7 @@ def outcome_of(value, store, effect="read"):
 
 @pytest.mark.parametrize("name", KEPT)
 @pytest.mark.parametrize("store", STORES)
-def test_every_odd_value_comes_back_exactly_or_is_refused_by_its_path(tmp_path, store, name):
+def test_a64_every_odd_value_comes_back_exactly_or_is_refused_by_its_path(tmp_path, store, name):
     value = KEPT[name]
     place = tmp_path / store if store else None
     task, events, got = outcome_of(value, place)
@@ -90,7 +90,7 @@ def test_every_odd_value_comes_back_exactly_or_is_refused_by_its_path(tmp_path, 
 
 @pytest.mark.parametrize("name", REFUSED)
 @pytest.mark.parametrize("effect", ["read", "write"])
-def test_a_value_that_no_log_can_hold_is_refused_by_its_path(tmp_path, name, effect):
+def test_a65_a_value_that_no_log_can_hold_is_refused_by_its_path(tmp_path, name, effect):
     value, path = REFUSED[name]
     task, events, got = outcome_of(value, tmp_path / "runs.db", effect)
     assert got == []

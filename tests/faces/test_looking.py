@@ -284,7 +284,7 @@ def test_a_log_that_was_exported_and_imported_is_the_same_run(cli, waiting):
 
 def test_an_export_that_fails_leaves_no_file(cli, waiting):
     assert cli("export", "r9", "-o", "r9.jsonl").code == 9
-    assert cli("export", "r1", "-o", "nowhere/r1.jsonl").code == 70
+    assert cli("export", "r1", "-o", "nowhere/r1.jsonl").code == 3
     assert sorted(p.name for p in cli.path.iterdir() if "jsonl" in p.name) == []
 
 

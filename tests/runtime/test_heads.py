@@ -6,7 +6,7 @@ from io import BytesIO
 import pytest
 
 from fsm_agent import RunController, audit
-from fsm_agent.core.errors import CorruptError
+from fsm_agent.core.errors import CorruptError, StoreError
 from fsm_agent.core.events import Head
 from fsm_agent.runtime.proof.auditing import audit_log
 from fsm_agent.runtime.proof.heads import ENV, Heads, place_of
@@ -198,3 +198,27 @@ def test_a_torn_tail_that_holds_the_kept_head_is_corruption_and_stays(tmp_path):
     with pytest.raises(CorruptError, match="anchored head"):
         go(RunController.open(place, "r", toolbox(lambda: 1)))
     assert log.read_bytes() == before
+
+
+def test_a_head_that_could_not_be_kept_is_kept_the_next_time_at_the_latest_at_the_end(tmp_path):
+    class Disk:
+        """No space is left when the run ends, and a moment later there is."""
+
+        full, kept = True, ()
+
+        def sign(self, run, head):
+            if self.full:
+                raise StoreError("no space left")
+            self.kept = (*self.kept, head)
+
+    async def scenario():
+        disk = Disk()
+        async with running(one("do"), toolbox(lambda: 1), store=tmp_path / "runs.db", run_id="r") as run:
+            run.heads.signer = disk
+            await run.wait()
+            assert run.heads.fault == "no space left"
+            disk.full = False
+        assert disk.kept == (run.head,)
+        assert run.heads.fault == ""
+
+    go(scenario())

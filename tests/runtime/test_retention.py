@@ -141,7 +141,7 @@ def test_a_cancelled_run_whose_effect_nobody_knows_stays_until_somebody_says_so(
     assert swept(store) == {"r": ""}
 
 
-def test_a_run_that_somebody_holds_stays_and_its_late_result_is_recorded(store):
+def test_a29_a_run_that_somebody_holds_stays_and_its_late_result_is_recorded(store):
     async def scenario():
         gate = asyncio.Event()
         late = asyncio.Event()

@@ -74,6 +74,7 @@ class Checker:
         skipped: Of each check, by its place: in how many of the events that it looks at it had nothing to look at.
         seen: Kind of event → how many there were.
         by_caller: Whether the calls are made by a loop that somebody else keeps, who answers for their arguments.
+        parent: The run that the log comes from, as its checks follow it; None if it is no fork.
         about: The task that the present event is about, if the plan has it.
         record: The present event as stored; ``previous`` the hash before it.
         seq: Of the last event; ``at`` its time.
@@ -107,6 +108,7 @@ class Checker:
         self.seen: Counter[str] = Counter()
         self.record, self.previous = _NO_RECORD, genesis(run).hash
         self.by_caller = False
+        self.parent: Any = None
         self.about: Task | None = None
         self.seq = self.tx_end = self.at = 0
         self.owed: dict[str, tuple[str, int]] = {}
@@ -245,6 +247,11 @@ def _run_asked(log: Checker, event: Event) -> None:
     log.due.pop((RUN, "abort"), None)
 
 
+def _input_changed(log: Checker, event: Event) -> None:
+    if not log.by_caller:
+        log.due[RUN, INPUT_DECISION] = event.seq
+
+
 def _run_created(log: Checker, event: Event) -> None:
     if event.data.get("review"):
         log.due[RUN, "a request"] = event.seq
@@ -261,6 +268,8 @@ def _decided(log: Checker, event: Event) -> None:
     if event.task is None:
         for owing in data.get("for", ())[:1]:
             log.owed.pop(owing, None)
+        if data["signal"] == "input_changed":
+            log.due.pop((RUN, INPUT_DECISION), None)
     else:
         log.owed.pop(name, None)
     match data["decide"]:
@@ -324,6 +333,8 @@ def _replan_requested(log: Checker, event: Event) -> None:
         )  # a loop of somebody else's says what a signal of the run is about
 
 
+INPUT_DECISION: Final = "a decision on changed inputs"
+"""What is due after a change of inputs."""
 VERDICT: Final = {"approve": "approved", "answer": "answered", "reject": "rejected", "expire": "expired"}
 """Trigger → the verdict of the answer that must stand before it in its batch."""
 
@@ -331,6 +342,7 @@ _NOTES: Final[dict[str, Callable[[Checker, Event], None]]] = {
     "approval_answered": _approval_answered,
     "approval_requested": _approval_requested,
     "decided": _decided,
+    "input_changed": _input_changed,
     "late_result": _late_result,
     "plan_adopted": _plan_adopted,
     "reconciled": _reconciled,

@@ -12,7 +12,7 @@ from fsm_agent.core.engine.policy import STRENGTH
 from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
-from fsm_agent.core.machine import GUARDS, MACHINES_DIGEST, TABLES, TaskState, run_fault
+from fsm_agent.core.machine import GUARDS, MACHINES_DIGEST, TABLES, RunState, TaskState, run_fault
 
 _TASKS: Final = TABLES["task"]
 _RUNS: Final = TABLES["run"]
@@ -142,31 +142,30 @@ def everybody_approved(log: Checker, event: Event) -> Said:
 def brought_about(log: Checker, event: Event) -> Said:
     """A retry or a cancellation has a cause: a decision, a person, a wish, a plan, or what it rests on."""
     task, data, trigger = log.task, event.data, event.data["trigger"]
-    if (task.id, trigger) in log.due or log.adopted:
-        return ""
-    if by_person(event):
-        said = trigger != "cancel" or log.said.get(task.id) == "answered"
-        return "" if said else f"{task.id} is cancelled by a person, and no answer says so"
-    if trigger == "retry":
-        fine = drifted(log.run, task)
-        return "" if fine else f"{task.id} is tried again, and neither a decision nor a person said so"
     if trigger == "cancel":
-        fine = _may_cancel(log, task, data)
+        fine = _may_cancel(log, task, event)
         return "" if fine else f"{task.id} is cancelled as {data['code']}, and nothing made it so"
-    return ""
+    if (task.id, trigger) in log.due or log.adopted or by_person(event) or drifted(log.run, task):
+        return ""
+    return f"{task.id} is tried again, and neither a decision nor a person said so"
 
 
-def _may_cancel(log: Checker, task: Task, data: dict[str, Any]) -> bool:
-    origin = log.run.tasks.get(data.get("origin", ""))
+def _may_cancel(log: Checker, task: Task, event: Event) -> bool:
+    code, run = event.data["code"], log.run
+    if code == "superseded":
+        return log.adopted and not run.plans(task)
+    if by_person(event):
+        return code == "optional" and log.said.get(task.id) == "answered"
+    origin = run.tasks.get(event.data.get("origin", ""))
     if origin is not None:
         along = task.doomed or parts.cancelled_along(log, task, origin)
-        return origin.state is TaskState.CANCELLED and origin.reason_code == data["code"] and along
-    if data["code"] == "superseded":
+        return origin.state is TaskState.CANCELLED and origin.reason_code == code and along
+    if code in ("optional", "collected"):
+        return (task.id, "cancel") in log.due
+    if code == "superseded":
         return parts.surplus(log, task)
-    wish = {"cancelled": "cancel", "aborted": "abort"}.get(data["code"])
-    if wish is not None:
-        return log.run.wish == wish
-    return data["code"] == "condition" and task.step.when is not None
+    wish = {"cancelled": "cancel", "aborted": "abort"}.get(code)
+    return run.wish == wish if wish is not None else code == "condition" and task.step.when is not None
 
 
 def carried_out(log: Checker, event: Event) -> Said:
@@ -205,6 +204,17 @@ def run_moved_for_a_reason(log: Checker, event: Event) -> Said:
     if trigger == "lose" and not run.counts[TaskState.UNKNOWN]:
         return "the run waits for evidence, and no result is unknown"
     return ""
+
+
+def says_what_it_waits_for(log: Checker, event: Event) -> Said:
+    """A run in which nothing can move says in the same batch what it waits for, or ends."""
+    del event
+    run = log.run
+    if run.state is not RunState.RUNNING or run.running or run.probing or run.wish != "none" or log.by_caller:
+        return None
+    if run.barred or ending.movable(run):
+        return ""
+    return "nothing can move, and the run neither says what it waits for nor ends"
 
 
 def true_report(log: Checker, event: Event) -> Said:
@@ -252,6 +262,7 @@ MOVES: Final[tuple[Check, ...]] = (
     check("B4", carried_out, *BATCH),
     check("C6", run_fits_its_tasks, "run_moved"),
     check("C6", run_moved_for_a_reason, "run_moved"),
+    check("C6", says_what_it_waits_for, *BATCH),
     check("E6", wish_in_rank, "run_asked"),
     check("E6", wished_by_somebody, "run_asked"),
     check("C8", same_machines, "run_created"),

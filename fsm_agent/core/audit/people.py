@@ -118,6 +118,10 @@ def answers_the_question(log: Checker, event: Event) -> Said:
         return f"an answer for {name}, which asks for nothing"
     if data["args_digest"] != question.digest or data["kind"] != question.kind:
         return f"an answer for {name} to another question"
+    if name in log.said:
+        return f"{name} is answered twice in one batch"
+    if event.task is None and question.kind == "approval" and question.digest != review.digest(log.run):
+        return "an answer to the question about the plan, which is another one by now"
     value = data.get("value")
     said = value.get("decide") if question.kind == "decide" and isinstance(value, dict) else None
     return (

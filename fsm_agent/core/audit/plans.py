@@ -100,14 +100,7 @@ def _proposal(run: Run, request: Replanning, data: Mapping[str, Any]) -> Any:
     if data["origin"] == "rule":
         proposed = repairing.proposals(run, task, request.signal)
         return next((docs for repair, docs in proposed if repair.id == data["repair"]), None)
-    return [_switched(doc) if doc["id"] == task.id else doc for doc in run.plan.doc["steps"]]
-
-
-def _switched(doc: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a step's document with its first alternative in place of its own call."""
-    first, *rest = doc["alternatives"]
-    left = {key: value for key, value in doc.items() if key not in ("alternatives", "args", "tool")}
-    return {**left, **first, **({"alternatives": rest} if rest else {})}
+    return strategy.switched(run.plan.doc["steps"], task.id)
 
 
 def plan_difference(log: Checker, event: Event) -> Said:
@@ -117,9 +110,10 @@ def plan_difference(log: Checker, event: Event) -> Said:
         return None
     found, said = strategy.diff(run.plan, planning.trusted(data["plan"])), data["diff"]
     both = {*found.kept, *found.changed}
+    anew = {*found.kept} - {*said["kept"]}
     fits = (
         {*said["kept"], *said["changed"]} == both
-        and {*said["kept"]} >= {*found.kept}
+        and all(gate.outdated(run, run.tasks[name]) for name in anew)
         and set(said["added"]) == set(found.added)
         and set(said["removed"]) == set(found.removed)
     )

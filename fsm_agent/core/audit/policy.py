@@ -4,13 +4,13 @@ from typing import Final
 
 from fsm_agent.core import canon
 from fsm_agent.core.audit.check import BATCH, Check, Said, check
-from fsm_agent.core.audit.checker import Checker
+from fsm_agent.core.audit.checker import INPUT_DECISION, Checker
 from fsm_agent.core.engine import breaker, budget, ending
 from fsm_agent.core.engine.derived import failure
 from fsm_agent.core.engine.policy import Ruling, rule_on, settle_us
-from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.events import Event
-from fsm_agent.core.machine import TaskState
+from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.plans.plan import Constraint
 from fsm_agent.core.rules import table as rules
 from fsm_agent.core.signals import HOME, Signal
@@ -101,14 +101,32 @@ def run_signal_is_true(log: Checker, event: Event) -> Said:
             true = [c.key for c in named if _verdict(log, c) is True]
             return f"{', '.join(true)} is said to be broken, and is true" if true or not named else ""
         case "input_changed":
-            recent = log.tx_first <= run.changed_at
-            return "" if recent else "input_changed is signalled, and no input was changed in its batch"
+            due = (RUN, INPUT_DECISION) in log.due
+            return "" if due else "input_changed is signalled, and no input was changed in its batch"
         case "plan_rejected":
             return (
                 "" if log.refused else "plan_rejected is signalled, and no proposal was refused in its batch"
             )
         case _:
             return None
+
+
+def low_budget_signalled(log: Checker, event: Event) -> Said:
+    """A budget that has become low while the run is running is signalled in the batch that makes it low."""
+    del event
+    run = log.run
+    if (
+        log.by_caller
+        or run.state is not RunState.RUNNING
+        or run.account.band != "ok"
+        or not budget.limited(run)
+    ):
+        return None
+    counts = run.counts
+    if counts[TaskState.DONE] + counts[TaskState.CANCELLED] == len(run.tasks):
+        return None
+    words = budget.low(run)
+    return f"a budget is low, and nothing says so: {words}" if words else ""
 
 
 def constraints_looked_at(log: Checker, event: Event) -> Said:
@@ -223,6 +241,7 @@ POLICY: Final[tuple[Check, ...]] = (
     check("D3", decision_by_the_table, "decided"),
     check("D3", reason_of_the_row, "decided"),
     check("D4", constraints_looked_at, *BATCH),
+    check("D4", low_budget_signalled, *BATCH),
     check("D5", delay_by_the_policy, "decided"),
     check("D5", retry_as_decided, "task:retry"),
     check("D5", probe_by_the_policy, "decided"),

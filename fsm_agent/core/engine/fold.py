@@ -64,7 +64,11 @@ def _owner_changed(run: Run, event: Event) -> None:
     run.epoch = event.data["epoch"]
     run.asked, run.asked_for = 0, ""  # whoever was asked does not know this owner; it asks again
     if "tools" in event.data:
+        before = run.tools
         _declare_tools(run, event.data)
+        for name, spec in run.tools.items():
+            if name in before and before[name].schema_digest != spec.schema_digest:
+                run.put(run.retooled, name, event.seq)
 
 
 def _plan_adopted(run: Run, event: Event) -> None:

@@ -78,6 +78,7 @@ class Run:
         spent: Run-scope counters by name.
         seen: How often each signal of the run as a whole fired.
         breakers: Circuit breakers by tool, of those that are not closed without a failure.
+        retooled: Tools whose signature or effect class is another one than before, and the seq since which it is.
         trails: What reads that failed answered, by the digest of tool and arguments.
         inefficient: Tools that were found to cost far more than estimated.
         replan_scope: Scope of the replan that was asked for and not answered with a plan: ``local``, ``global``, ``none``.
@@ -134,6 +135,7 @@ class Run:
     spent: dict[str, int] = attrs.field(factory=dict)
     seen: dict[str, int] = attrs.field(factory=dict)
     breakers: dict[str, Breaker] = attrs.field(factory=dict)
+    retooled: dict[str, int] = attrs.field(factory=dict)
     trails: dict[str, Trail] = attrs.field(factory=dict)
     inefficient: dict[str, None] = attrs.field(factory=dict)
     replans_in_a_row: int = 0
@@ -213,6 +215,7 @@ class Run:
         """Undo everything since :meth:`begin`. Costs what the turn touched, not the size of the run."""
         journal, self.journal = self.journal, None
         assert journal is not None, "no tentative turn"
+        replanned = self.tasks is not journal.scalars["tasks"]
         for name, value in journal.scalars.items():
             setattr(self, name, value)
         self.account, self.counts = journal.account, journal.counts
@@ -233,7 +236,7 @@ class Run:
                 self.tasks[name] = task
         for heap, entry in journal.taken:
             heappush(heap, entry)
-        if journal.grew:
+        if journal.grew or replanned:
             self._forget()
 
     def _forget(self) -> None:

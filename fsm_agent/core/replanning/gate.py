@@ -26,6 +26,7 @@ from fsm_agent.core.replanning import strategy
 from fsm_agent.core.replanning.strategy import Diff
 
 _STEP: Final = re.compile(r"/steps/(\d+)")
+_CALL: Final = re.compile(r"/steps/(\d+)/(?:tool|args)\b")
 _HELD: Final = (TaskState.RUNNING, TaskState.UNKNOWN)
 
 
@@ -74,9 +75,9 @@ def judge(
     Raises:
         RefusedProposalError: With the gate's name and what to tell the planner.
     """
-    plan = _validated(run, document, ask_writes=not by_person)
+    plan, kept = _validated(run, document, ask_writes=not by_person)
     _in_scope(run, plan, scope, failed)
-    reuse, invalidated = _reused(run, plan, scope)
+    reuse, invalidated = _reused(run, plan, scope, kept)
     _lawful(run, plan, reuse)
     calls = strategy.done_calls(run)
     done = {name: call for name, call in calls.items() if name not in invalidated}
@@ -110,16 +111,13 @@ def _difference(
         if name in run.tasks and run.tasks[name].state is TaskState.DONE and name not in invalidated
     }
     order = [step.id for step in walk(new.steps)]
-    return attrs.evolve(
-        found,
-        kept=tuple(name for name in order if name in same or name in found.kept),
-        changed=tuple(name for name in found.changed if name not in same),
-        reused=reuse,
-    )
+    kept = tuple(n for n in order if n in same or (n in found.kept and n not in invalidated))
+    changed = tuple(n for n in order if n in invalidated or (n in found.changed and n not in same))
+    return attrs.evolve(found, kept=kept, changed=changed, reused=reuse)
 
 
-def _validated(run: Run, document: Any, *, ask_writes: bool) -> Plan:
-    """Return the whole new plan, or refuse with every fault of it."""
+def _validated(run: Run, document: Any, *, ask_writes: bool) -> tuple[Plan, frozenset[str]]:
+    """Return the whole new plan with the done steps that it keeps unasked, or refuse with every fault of it."""
     assert run.plan is not None, "no plan in force"
     faults = Faults()
     kept: list[Any] = []
@@ -131,13 +129,13 @@ def _validated(run: Run, document: Any, *, ask_writes: bool) -> Plan:
         kept = _kept(run, run.plan.doc["steps"], steps, "")
         merged = {key: value for key, value in run.plan.doc.items() if key != "steps"}
         merged["steps"] = [*kept, *_completed(run, run.plan.doc["steps"], steps, "")]
-        plan = _loaded(run, merged)
+        plan = _loaded(run, merged, len(kept))
         if ask_writes:
             plan = _asking(run, plan)
     except PlanError as error:
         told = "; ".join(_told(fault, kept) for fault in error.faults[:12]) or str(error)
         raise RefusedProposalError("validate", told) from None
-    return plan
+    return plan, frozenset(doc["id"] for doc in kept)
 
 
 def _kept(run: Run, old: list[Any], new: list[Any], prefix: str) -> list[Any]:
@@ -182,8 +180,21 @@ def _told(fault: Fault, kept: list[Any]) -> str:
     return str(attrs.evolve(fault, at=step + fault.at[found.end() :]))
 
 
-def _loaded(run: Run, document: Any) -> Plan:
-    return planning.load(document, tools=run.tools, default_tool=run.default_tool, earlier=tuple(run.tasks))
+def _loaded(run: Run, document: Any, kept: int) -> Plan:
+    """Return the plan; what its first *kept* steps called is over, whether or not their tools would take it now."""
+    ids = tuple(run.tasks)
+    try:
+        return planning.load(document, tools=run.tools, default_tool=run.default_tool, earlier=ids)
+    except PlanError as error:
+        bad = [fault for fault in error.faults if not _is_over(fault, kept)]
+        if bad:
+            raise PlanError(str(error), bad) from None
+    return planning.load(document, earlier=ids)
+
+
+def _is_over(fault: Fault, kept: int) -> bool:
+    found = _CALL.match(fault.at)
+    return found is not None and int(found[1]) < kept
 
 
 def _asking(run: Run, plan: Plan) -> Plan:
@@ -250,9 +261,10 @@ def _busy(run: Run, task: Task) -> Task | None:
     return next((run.tasks[name] for name in held if name.startswith(f"{task.id}[")), None)
 
 
-def _reused(run: Run, plan: Plan, scope: str) -> tuple[dict[str, str], tuple[str, ...]]:
+def _reused(run: Run, plan: Plan, scope: str, kept: frozenset[str]) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return what the proposal takes over from finished work, and which done reads it wants anew."""
-    by_call = {t.args_digest: t.id for t in run.tasks.values() if t.state is TaskState.DONE and t.args_digest}
+    usable = (t for t in run.tasks.values() if t.state is TaskState.DONE and not outdated(run, t))
+    by_call = {t.args_digest: t.id for t in usable if t.args_digest}
     reuse: dict[str, str] = {}
     invalidated = []
     unchanged, fresh = _unchanged(run, plan), _after_writes(run, plan)
@@ -262,7 +274,8 @@ def _reused(run: Run, plan: Plan, scope: str) -> tuple[dict[str, str], tuple[str
         task = run.tasks.get(step.id)
         digest = call_digest(run, step, reuse)
         if task is not None and task.state is TaskState.DONE:
-            if _same_call(run, task, step, digest):
+            anew = scope == "global" and step.id not in kept and outdated(run, task)
+            if _same_call(run, task, step, digest) and not (anew and task.effect == "read"):
                 continue
             if task.effect != "read":
                 raise RefusedProposalError(
@@ -279,6 +292,11 @@ def _reused(run: Run, plan: Plan, scope: str) -> tuple[dict[str, str], tuple[str
         elif digest in by_call and (task is None or task.state is not TaskState.RUNNING):
             reuse[step.id] = by_call[digest]
     return reuse, tuple(invalidated)
+
+
+def outdated(run: Run, task: Task) -> bool:
+    """Whether the tool of *task* has another signature by now, so that nobody knows whether its result still fits."""
+    return task.moved < run.retooled.get(task.tool or "", 0)
 
 
 def _after_writes(run: Run, plan: Plan) -> set[str]:

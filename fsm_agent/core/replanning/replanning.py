@@ -18,7 +18,7 @@ from fsm_agent.core.errors import PlanError, RefusedError
 from fsm_agent.core.inputs import NO_USAGE, Proposed, Replan
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans import text as plantext
-from fsm_agent.core.plans.members import planned_as, stated_as
+from fsm_agent.core.plans.members import planned_as
 from fsm_agent.core.replanning import explaining, gate, repairing, strategy
 from fsm_agent.core.replanning.gate import Passed, RefusedProposalError
 from fsm_agent.core.signals import Signal
@@ -99,7 +99,7 @@ def _fall_back(turn: Turn, request: Replanning, task: Task) -> None:
     """Switch a failed step to its next prepared alternative."""
     run = turn.run
     assert run.plan is not None, "no plan"
-    docs = _switch(run.plan.doc["steps"], stated_as(task.id))
+    docs = strategy.switched(run.plan.doc["steps"], task.id)
     try:
         passed = gate.judge(run, docs, scope="local", failed=task.id, by_person=True)
     except RefusedProposalError as error:
@@ -144,26 +144,6 @@ def _mend(turn: Turn, request: Replanning, task: Task) -> bool:
         )
         return True
     return False
-
-
-def _switch(docs: list[Any], name: str) -> list[Any]:
-    """Return *docs* with the step *name*, of this plan or of one nested in it, switched."""
-    head, _, rest = name.partition("/")
-    return [
-        doc
-        if doc["id"] != head
-        else {**doc, "plan": {**doc["plan"], "steps": _switch(doc["plan"]["steps"], rest)}}
-        if rest
-        else _switched(doc)
-        for doc in docs
-    ]
-
-
-def _switched(doc: dict[str, Any]) -> dict[str, Any]:
-    """Return a step's document with its first alternative in place of its own call."""
-    first, *rest = doc["alternatives"]
-    left = {key: value for key, value in doc.items() if key not in ("alternatives", "args", "tool")}
-    return {**left, **first, **({"alternatives": rest} if rest else {})}
 
 
 def proposed(turn: Turn, given: Proposed) -> None:

@@ -13,7 +13,7 @@ import attrs
 from fsm_agent.core import canon
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import TaskState
-from fsm_agent.core.plans.members import parent_of, walk
+from fsm_agent.core.plans.members import parent_of, stated_as, walk
 from fsm_agent.core.plans.plan import Plan, Step
 
 _MEANING: Final = (
@@ -89,6 +89,31 @@ def documents(docs: Iterable[Mapping[str, Any]], prefix: str = "") -> Iterator[t
         yield name, doc
         if "plan" in doc and "for_each" not in doc:
             yield from documents(doc["plan"]["steps"], f"{name}/")
+
+
+def switched(docs: Iterable[Mapping[str, Any]], task: str) -> list[Any]:
+    """Return the steps' documents with the next alternative of what *task* does in place of its own call.
+
+    Args:
+        docs: Of a plan.
+        task: Its step has alternatives; of a record of a batch the template is switched, for all that is not done.
+    """
+    return _switch(docs, stated_as(task))
+
+
+def _switch(docs: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
+    head, _, rest = name.partition("/")
+    found: list[Any] = []
+    for doc in docs:
+        if doc["id"] != head:
+            found.append(doc)
+        elif rest:
+            found.append({**doc, "plan": {**doc["plan"], "steps": _switch(doc["plan"]["steps"], rest)}})
+        else:
+            first, *others = doc["alternatives"]
+            left = {key: value for key, value in doc.items() if key not in ("alternatives", "args", "tool")}
+            found.append({**left, **first, **({"alternatives": others} if others else {})})
+    return found
 
 
 def _mark(step: Step, doc: Mapping[str, Any], known: dict[str, str]) -> str:

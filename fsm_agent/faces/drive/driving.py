@@ -47,12 +47,13 @@ async def run(
     repairs: str | None,
     planner: str | None,
     workers: int,
+    watch: bool,
 ) -> Outcome:
     """Run a plan until it rests or ends. Everything is read and checked before the store is touched."""
     job = read_job(plan, tools=tools, rules=rules, repairs=repairs, params=params, inputs=inputs)
     plans, found_at = planner_of(planner, plan)
     name = run_id if run_id is not None else f"r-{secrets.token_hex(4)}"
-    progress = _progress(screen, name)
+    progress = _watch(screen) if watch else _progress(screen, name)
     who = _respondent(screen, operator, progress)
     with places.writing(screen, create=True) as store:
         with progress.held():  # nothing is told before the run's name
@@ -72,7 +73,8 @@ async def run(
                 listeners=(progress.listen, who.listen),
             )
             screen.hint(f"run {name}: {len(job.plan.steps)} steps, store {screen.store}")
-        return await _drive(screen, store, controller, who)
+        async with progress.shown(controller):
+            return await _drive(screen, store, controller, who)
 
 
 async def resume(
@@ -203,6 +205,21 @@ def toolbox_again(run: str, created: Mapping[str, Any], tools: str | None) -> To
             else "the log says so"
         )
         raise ToolboxError(f"{error} ({where}; --tools names another place)") from None
+
+
+def _watch(screen: Screen) -> Progress:
+    """Return a table that keeps itself up to date; it needs a terminal.
+
+    Raises:
+        UsageError: stderr is none, or shows something else.
+    """
+    if screen.form != "plain" or screen.quiet or not screen.err.isatty():
+        raise UsageError(
+            "run --watch: the table needs a terminal; leave it out, or follow with `events RUN -f`"
+        )
+    from fsm_agent.faces.drive.watching import Watch
+
+    return Watch(screen)
 
 
 def _progress(screen: Screen, run: str) -> Progress:

@@ -57,7 +57,7 @@ def read_job(
     Args:
         where: A plan file, or a directory that holds ``plan.json``.
         tools: A locator, over the directory's ``tools.py``.
-        rules: Name or file of a table, over the directory's ``rules.toml``.
+        rules: Name or file of a table, over the directory's ``rules.toml``; without either ``$FSM_AGENT_RULES`` counts.
         params: Thresholds of the table.
         inputs: Over the directory's ``inputs.json``.
         repairs: Name or file of the repairs, over the directory's ``repairs.toml``.
@@ -83,7 +83,9 @@ def read_job(
         plan=plan,
         tools=box,
         locator=locator,
-        rules=load_rules(table if table is not None else "default", params),
+        rules=load_rules(
+            table if table is not None else os.environ.get("FSM_AGENT_RULES") or "default", params
+        ),
         repairs=load_repairs(repairs if repairs is not None else _repairs(folder)),
         inputs=given,
     )

@@ -4,8 +4,8 @@ import asyncio
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -48,6 +48,12 @@ class Progress:
         finally:
             waiting, self._waiting = self._waiting, None
             self._tell(waiting)
+
+    @asynccontextmanager
+    async def shown(self, controller: RunController) -> AsyncIterator[None]:
+        """Take the run that is told of, for as long as the context lasts; lines need nothing of it."""
+        del controller
+        yield
 
 
 class Respondent(Protocol):

@@ -23,7 +23,7 @@ def execute(row: Command, screen: Screen, given: Mapping[str, Any]) -> int:
     """
     outcome = None
     try:
-        values = {param.name: read(param, given[param.name]) for param in row.params}
+        values = {param.name: chosen(param, given[param.name], screen) for param in row.params}
         outcome = asyncio.run(carry_out(row, screen, values))
         if not row.line:
             show(row, screen, outcome.value)
@@ -80,6 +80,13 @@ def show(row: Command, screen: Screen, value: Any) -> None:
         data = load(row.data)(value, screen)
         if data is not None:
             screen.write([dumps(data, screen)])
+
+
+def chosen(param: Param, given: Any, screen: Screen) -> Any:
+    """Return what was typed for *param*, else what its setting says, as its handler takes it."""
+    if given is None and param.setting:
+        return screen.settings.find(param.setting).value
+    return read(param, given)
 
 
 def read(param: Param, given: Any) -> Any:

@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol, Self, TextIO
 
 import attrs
 
-DEFAULT_STORE: Final = ".fsm_agent/runs.db"
-"""Where runs are kept when nothing else is said, below the working directory."""
+from fsm_agent.faces.frame.settings import DEFAULT_STORE, Settings
+
 PLAIN_WIDTH: Final = 80
 
 GLYPHS: Final[Mapping[str, tuple[str, str]]] = {
@@ -38,6 +38,7 @@ _COLOURS: Final[Mapping[str, str]] = {
     "failed": "31",
     "cancelled": "2",
 }
+_PLAINER: Final = {ord(a): b for a, b in {"→": "->", "←": "<-", "…": "...", "·": "-", "–": "-"}.items()}
 _ESCAPES: Final = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160))}
 _BIDI: Final = {c: f"\\u{c:04x}" for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
 
@@ -100,6 +101,8 @@ class Screen:
         typed: What must be added to a command, so that it finds the same store.
         run: The run that a command is about, once known; for what is said on an interruption.
         desk: Where a person sits at the prompt, or None on the command line.
+        settings: What stands in for options that are left out.
+        flags: What options said about the screen itself.
     """
 
     out: TextIO
@@ -116,6 +119,8 @@ class Screen:
     typed: str = ""
     run: str | None = None
     desk: Desk | None = None
+    settings: Settings = attrs.field(factory=lambda: Settings({}, "", {}))
+    flags: Mapping[str, Any] = attrs.field(factory=dict)
 
     @classmethod
     def of(
@@ -127,14 +132,21 @@ class Screen:
         quiet: bool = False,
         verbose: int = 0,
         no_color: bool = False,
+        ascii: bool = False,  # noqa: A002 - the option's name
+        settings: Settings | None = None,
     ) -> Self:
-        """Return the screen of this process, from the options that every command takes."""
+        """Return the screen of this process, from the options that every command takes and the settings.
+
+        Raises:
+            ConfigError: A setting of the environment has no meaning.
+        """
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, ValueError):
                 stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # only real streams can
-        named = store or os.environ.get("FSM_AGENT_STORE") or ""
+        chosen = settings if settings is not None else Settings({}, "", {})
+        where = chosen.find("store", store)
         form = "json" if json else "jsonl" if jsonl else "plain"
-        bare = no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+        bare = chosen.find("no_color", no_color).value or os.environ.get("TERM") == "dumb"
         seen = _is_terminal(sys.stdout)
         return cls(
             out=sys.stdout,
@@ -143,14 +155,16 @@ class Screen:
             quiet=bool(quiet),
             verbose=int(verbose or 0),
             colour=form == "plain" and seen and not bare,
-            unicode=_takes_unicode(sys.stdout),
+            unicode=_takes_unicode(sys.stdout) and not chosen.find("ascii", ascii).value,
             width=max(40, min(shutil.get_terminal_size((PLAIN_WIDTH, 24)).columns, 120))
             if seen
             else PLAIN_WIDTH,
             asks=form == "plain" and not quiet and _is_terminal(sys.stdin) and _is_terminal(sys.stderr),
-            store=named or DEFAULT_STORE,
-            named=bool(named),
+            store=where.value,
+            named=where.origin != "default",
             typed=f" --store {shlex.quote(store)}" if store else "",
+            settings=chosen,
+            flags={"store": store, "ascii": ascii, "no_color": no_color},
         )
 
     @property
@@ -161,8 +175,14 @@ class Screen:
     def write(self, lines: Iterable[str]) -> None:
         """Write lines of data."""
         for line in lines:
-            self.out.write(line.rstrip() + "\n")
+            self.out.write(self.fit(line.rstrip()) + "\n")
         self.out.flush()
+
+    def fit(self, line: str) -> str:
+        """Return *line* as this screen can show it: where it takes ASCII only, other signs are spelled out."""
+        if self.unicode or line.isascii():
+            return line
+        return line.translate(_PLAINER).encode("ascii", "backslashreplace").decode()
 
     def write_bytes(self, data: bytes) -> None:
         """Write data byte for byte, where the stream lets it."""
@@ -182,7 +202,7 @@ class Screen:
     def complain(self, text: str) -> None:
         """Write a line to stderr; nobody listening there is no error."""
         with contextlib.suppress(OSError, ValueError):
-            self.err.write(text + "\n")
+            self.err.write(self.fit(text) + "\n")
             self.err.flush()
 
     def glyph(self, state: str) -> str:

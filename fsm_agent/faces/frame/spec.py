@@ -8,6 +8,10 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
+PROGRAM: Final = "fsm-agent"
+COMPLETE: Final = "_FSM_AGENT_COMPLETE"
+"""The variable by which a shell asks what can stand next."""
+
 KINDS: Final = (
     "text",
     "run",
@@ -60,6 +64,7 @@ class Param(NamedTuple):
         choices: Of kind ``choice``.
         default: When it is left out.
         among: Of kind ``task``: one of :data:`AMONG`.
+        setting: Name of the setting that stands in when it is left out.
     """
 
     name: str
@@ -72,6 +77,7 @@ class Param(NamedTuple):
     choices: tuple[str, ...] = ()
     default: Any = None
     among: str = ""
+    setting: str = ""
 
     @property
     def shown(self) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from fsm_agent.core.audit.replay import one
-from fsm_agent.core.errors import NotFoundError, StoreError, UsageError
+from fsm_agent.core.errors import ConfigError, NotFoundError, UsageError
 from fsm_agent.core.events import Head, Record
 from fsm_agent.core.machine import FINAL_RUN_STATES
 from fsm_agent.faces.frame import places
@@ -90,7 +90,9 @@ def _export_to(store: Store, run: str, file: Path) -> Head:
             head = export_run(store, run, out, checkpoints=_checkpoints(store, run))
         part.replace(file)
     except OSError as error:
-        raise StoreError(f"export to {file}: {error.strerror}; choose a place that can be written") from error
+        raise ConfigError(
+            f"export to {file}: {error.strerror}; choose a place that can be written"
+        ) from error
     finally:
         part.unlink(missing_ok=True)
     return head

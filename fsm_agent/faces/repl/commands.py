@@ -193,7 +193,7 @@ async def _until_it_rests(screen: Screen, desk: Desk) -> None:
     try:
         await desk.drive()
         desk.background = None
-        desk.before_showing()
+        desk.settle()
         desk.write(list(driven(_driven(desk), screen)))
     except FsmAgentError as error:
         desk.write(failure_of(error).lines)

@@ -218,8 +218,17 @@ class Desk:
                 store.close()
 
     def _tell(self, events: Sequence[Event]) -> None:
-        for listener in self.listeners:
-            listener(events)
+        """Tell of *events*, but for refusals: whoever is refused here is told so anyway."""
+        heard = [event for event in events if event.type != "move_refused"]
+        for listener in self.listeners if heard else ():
+            listener(heard)
+
+    def settle(self) -> None:
+        """Have everything so far told before a result is shown."""
+        if self.controller is not None:
+            with contextlib.suppress(FsmAgentError):  # what is wrong with the run is met by whoever drives it
+                self.controller.flush()
+        self.before_showing()
 
     async def _follow(self, run: str) -> None:
         """Tell of what other processes do to *run*, for as long as it is not driven here."""

@@ -14,7 +14,7 @@ import click
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import UsageError
 from fsm_agent.faces.cli import Leaf, usage_words
-from fsm_agent.faces.frame.execute import read, show
+from fsm_agent.faces.frame.execute import chosen, show
 from fsm_agent.faces.frame.failure import Failure, failure_of
 from fsm_agent.faces.frame.screen import safe
 from fsm_agent.faces.frame.spec import Command, Outcome, Param, load
@@ -24,7 +24,7 @@ from fsm_agent.faces.repl.words import split
 from fsm_agent.faces.table.prompt import AT_PROMPT
 from fsm_agent.faces.table.shared import DRIVE, LOOK
 
-_TAKEN: Final = ("quiet", "verbose", "json", "jsonl", "no_color", "store")
+_TAKEN: Final = ("quiet", "verbose", "json", "jsonl", "no_color", "ascii", "store")
 
 
 @attrs.frozen(kw_only=True)
@@ -83,7 +83,7 @@ class Interpreter:
         try:
             row, words = self.find(line)
             given = self._parse(row, words)
-            values = {param.name: read(param, given[param.name]) for param in row.params}
+            values = {param.name: chosen(param, given[param.name], self._screen) for param in row.params}
             return await self._carry_out(line, row, values)
         except click.exceptions.Exit as end:  # --help has been shown
             return Done(line=line, row=row, exit_code=end.exit_code)
@@ -101,7 +101,7 @@ class Interpreter:
 
     def _failed(self, line: str, row: Command | None, error: Exception) -> Done:
         found = failure_of(error)
-        self._desk.before_showing()
+        self._desk.settle()
         if self._screen.form == "plain":
             for words in found.lines:
                 self._screen.complain(words)
@@ -179,7 +179,7 @@ class Interpreter:
             return Done(line=line, row=row, exit_code=0, data=data)
         outcome = await answer if inspect.isawaitable(answer) else answer
         assert isinstance(outcome, Outcome), f"{row.handler} returns an Outcome"
-        self._desk.before_showing()
+        self._desk.settle()
         if plain:
             show(row, screen, outcome.value)
             return Done(line=line, row=row, exit_code=outcome.exit_code)

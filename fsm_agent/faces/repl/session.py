@@ -38,6 +38,8 @@ async def repl(
     where: str | None,
     commands: str | None,
     file: str | None,
+    echo: bool,
+    keep_going: bool,
     tools: str | None,
     rules: str | None,
     params: Mapping[str, int | float],
@@ -68,7 +70,8 @@ async def repl(
     try:
         if script is None and screen.asks:
             return Outcome(Session(done=()), await _sit(desk, first))
-        return await _script_mode(desk, first, script if script is not None else _typed(sys.stdin))
+        lines = script if script is not None else _typed(sys.stdin)
+        return await _script_mode(desk, first, lines, echo=echo, keep_going=keep_going)
     finally:
         await desk.close()
 
@@ -122,7 +125,14 @@ def _is_run(screen: Screen, name: str) -> bool:
     return True
 
 
-async def _script_mode(desk: Desk, first: tuple[str, dict[str, Any]] | None, lines: Iterable[str]) -> Outcome:
+async def _script_mode(
+    desk: Desk,
+    first: tuple[str, dict[str, Any]] | None,
+    lines: Iterable[str],
+    *,
+    echo: bool,
+    keep_going: bool,
+) -> Outcome:
     screen, interpreter, kept = desk.screen, Interpreter(desk), []
     if screen.form == "plain" and not screen.quiet:
 
@@ -143,14 +153,12 @@ async def _script_mode(desk: Desk, first: tuple[str, dict[str, Any]] | None, lin
         code = kept[-1].exit_code if kept[-1].stops else 0
     if not code:
         for line in lines:
-            if screen.verbose:
+            if echo:
                 screen.write([prompt(desk.view(), screen) + line])
             done = _told(screen, await interpreter.perform(line))
             kept.append(done)
-            if done.stops:
-                code = done.exit_code
-                break
-            if desk.over:
+            code = code or (done.exit_code if done.stops else 0)
+            if desk.over or (code and not keep_going):
                 break
     if not code and desk.drove:
         run = desk.view()

@@ -125,7 +125,7 @@ class Terminal:
             return None
         finally:
             loop.remove_signal_handler(signal.SIGINT)
-            self._desk.before_showing()
+            self._desk.settle()
 
     def _pressed(self, task: asyncio.Task[Done]) -> None:
         """Take Ctrl-C while something is going on."""
@@ -180,7 +180,7 @@ class Terminal:
 
     def _write(self, lines: Sequence[str]) -> None:
         """Write lines above the prompt if it is there, else where the cursor is."""
-        text = "".join(f"{line}\n" for line in lines)
+        text = "".join(f"{self._screen.fit(line)}\n" for line in lines)
         if self._session.app.is_running:
             with contextlib.suppress(Exception):  # the prompt may end this very moment
                 run_in_terminal(lambda: self._out(text))

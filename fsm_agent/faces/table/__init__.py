@@ -13,9 +13,10 @@ GROUPS: Final = {
     "plan": "Check, show and draw plan files.",
     "rules": "Check, show, compare, draw and try rule tables.",
     "fsm": "Show the two state machines.",
+    "config": "Show the settings in force.",
 }
 """First words of two-word commands."""
-GROUP_SECTIONS: Final = {"plan": FILES, "rules": FILES, "fsm": LOOK}
+GROUP_SECTIONS: Final = {"plan": FILES, "rules": FILES, "fsm": LOOK, "config": LOOK}
 
 COMMANDS: Final = (*drive.ROWS, *speak.ROWS, *look.ROWS, *replay.ROWS, *files.ROWS)
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from fsm_agent.faces.frame.spec import Command, arg, opt
+from fsm_agent.faces.frame.spec import Command, Param, arg, opt
 from fsm_agent.faces.table.shared import (
     FACES,
     FILES,
@@ -209,5 +209,27 @@ ROWS: Final = (
         "fsm_agent.faces.plans.files:Simulated",
         f"{FACES}plans.plain:simulated",
         f"{FACES}plans.data:simulated",
+    ),
+    Command(
+        "completion",
+        FILES,
+        "Print a script that teaches a shell what can stand next.",
+        (
+            Param(
+                "shell",
+                "which one",
+                "choice",
+                metavar="bash|zsh|fish",
+                required=True,
+                choices=("bash", "zsh", "fish"),
+            ),
+        ),
+        f"{FACES}shells:completion",
+        f"{FACES}shells:Script",
+        f"{FACES}shells:plain",
+        f"{FACES}shells:data",
+        about='bash and zsh: eval "$(fsm-agent completion bash)" in .bashrc, or with zsh in .zshrc. fish: '
+        "fsm-agent completion fish > ~/.config/fish/completions/fsm-agent.fish",
+        examples=("completion bash",),
     ),
 )

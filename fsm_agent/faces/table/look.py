@@ -211,6 +211,19 @@ ROWS: Final = (
         examples=("history r-1f2e3d4c", "history --json"),
     ),
     Command(
+        "config show",
+        LOOK,
+        "Show the settings in force.",
+        (opt("--origin", "say where each comes from", "", kind="flag", default=False),),
+        f"{FACES}look.settings:config_show",
+        f"{FACES}look.settings:Config",
+        f"{FACES}look.settings:plain",
+        f"{FACES}look.settings:data",
+        about="An option beats the environment, that beats fsm_agent.toml of the working directory (or else "
+        "[tool.fsm_agent] of its pyproject.toml), and that beats the default.",
+        examples=("config show --origin",),
+    ),
+    Command(
         "fsm show",
         LOOK,
         "Show the state table of a task or of a run.",

@@ -386,7 +386,8 @@ class Engine:
             except FsmAgentError as error:
                 self._dead = str(error)
                 raise
-            self._kept = self.head
+            if not self._heads.fault:  # else it is tried again the next time, at the latest at the end
+                self._kept = self.head
 
     def _tell(self) -> None:
         told, self._untold = self._untold, []

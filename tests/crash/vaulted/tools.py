@@ -2,9 +2,11 @@
 
 import json
 import os
+from pathlib import Path
 from urllib.parse import quote
 
 from fsm_agent import CallContext, Reconciled, Toolbox, ToolError
+from fsm_agent.core.replanning.prompt import replan
 
 tools = Toolbox()
 GIVEN = json.loads(os.environ["CANARIES"])
@@ -32,6 +34,11 @@ def flaky(token: str) -> dict:
         raise RuntimeError(f"GET https://api/?key={quote(token)} failed with {token!r}") from error
 
 
+@tools.read(secret=["token"])
+def missing(token: str) -> dict:
+    raise ToolError("not_found", f"no session for {token}")
+
+
 @tools.write(secret=["token"], confirm=True, timeout_s=5, settle_s=0)
 def transfer(token: str, amount: int, note: str = "", *, ctx: CallContext) -> dict:
     raise ToolError("unclassified_error", f"connection lost after sending {token}", applied="maybe")
@@ -40,3 +47,19 @@ def transfer(token: str, amount: int, note: str = "", *, ctx: CallContext) -> di
 @transfer.reconcile
 def find(token: str, amount: int, note: str = "", *, ctx: CallContext) -> Reconciled:
     return Reconciled.inconclusive(f"the service says nothing about {token}")
+
+
+def keep(words):
+    with Path(os.environ["PROMPTS"]).open("a") as file:
+        file.write(words)
+
+
+class Listening:
+    """A planner that keeps what it is told, both as data and as the prompt that a model would get, and has no idea."""
+
+    async def propose(self, briefing):
+        keep(f"{json.dumps(briefing, ensure_ascii=False, default=str)}\n{replan(briefing)!r}\n")
+        raise RuntimeError("no idea")
+
+
+planner = Listening()

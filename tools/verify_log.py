@@ -1,0 +1,300 @@
+# ruff: noqa: ANN001, ANN201, ANN204, D102, ARG002
+"""Verify exported logs with nothing but Python: no package is needed, and no code is shared with the engine.
+
+    python verify_log.py LOG… [--head FILE]
+
+Checked: canonical lines, each with the hash of its contents after the line before it; numbers, batches and times in
+order; every move an edge of the two tables below, from the state that it was in; every call with its intent, digest,
+key and one outcome; unknown results left by evidence only; no write while an effect under its key is or may be there;
+approvals of exactly that call, in time, used once; a run that ends closed, with nothing running. Not checked: what the
+rule table decides (the package's own audit does that), and signatures. Prints ``LOG: event SEQ: RULE: words``.
+A cut tail shows only against a head kept elsewhere: ``--head`` names a file of objects {"hash", "run", "seq"}.
+Exit code: 0 nothing wrong, 1 findings, 2 wrong usage or unreadable.
+"""
+
+import argparse
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+TASK = """pending hold waiting|waiting approve pending|waiting answer done|waiting reject cancelled|waiting expire failed
+pending start running|pending refuse failed|running succeed done|running fail failed|running lose unknown
+unknown settle done|failed settle done|pending settle done|waiting settle done|unknown clear failed|failed retry pending
+done invalidate pending|waiting invalidate pending|cancelled invalidate pending|pending cancel cancelled
+waiting cancel cancelled|failed cancel cancelled|running cancel cancelled"""
+RUN = """pending start running|running hold waiting|running lose unknown|waiting resume running|unknown resume running
+failed resume running|running succeed done|running abort failed|waiting abort failed|unknown abort failed
+pending cancel cancelled|running cancel cancelled|waiting cancel cancelled|unknown cancel cancelled|failed cancel cancelled"""
+WRITES, OPEN, FINAL = "write irreversible", "running unknown-result", "done failed cancelled"
+WRITES, OPEN, FINAL = WRITES.split(), OPEN.split(), FINAL.split()
+LATER = "late_result note_added move_refused reconciled owner_changed run_closed budget_changed run_asked"
+REOPEN = ("task settle", "task clear", "task cancel", "run resume", "run cancel")
+WORD = {"approve": "approved", "answer": "answered", "reject": "rejected", "expire": "expired"}
+KINDS = {"succeed": "value", "fail": "value error timeout lost", "lose": "error timeout lost"}
+
+
+def table(text):
+    """Return (state, trigger) → state."""
+    text = text.replace("waiting", "awaiting-confirmation").replace("unknown", "unknown-result")
+    rows = (row.split() for row in text.replace("\n", "|").split("|"))
+    return {(source, trigger): dest for source, trigger, dest in rows}
+
+
+MOVES = {"task": table(TASK), "run": table(RUN)}
+
+
+class Number(str):  # noqa: SLOT000
+    """A number with a fraction or an exponent, as it was written."""
+
+
+def canonical(value):
+    """Return the canonical text of a JSON value: names sorted, no spaces, numbers as they were written."""
+    if type(value) is dict:
+        return "{" + ",".join(f"{canonical(k)}:{canonical(value[k])}" for k in sorted(value)) + "}"
+    if type(value) is list:
+        return "[" + ",".join(map(canonical, value)) + "]"
+    return str(value) if type(value) is Number else json.dumps(value, ensure_ascii=False)
+
+
+def digest(domain, value):
+    """Return the digest of a value in a domain, as 64 hex digits."""
+    return hashlib.sha256(f"fsm_agent/{domain}/v1\0{canonical(value)}".encode()).hexdigest()
+
+
+class Log:
+    """One log, verified event by event; ``findings`` are (seq, rule, words)."""
+
+    def __init__(self):
+        self.findings, self.heads, self.values = [], {}, {}
+        self.seq = self.at = self.tx_end = 0
+        self.run, self.state, self.closed, self.hash, self.tools = "?", "pending", False, None, {}
+        self.tasks, self.asked, self.said, self.given, self.proof, self.keys = {}, {}, {}, {}, {}, {}
+        self.used, self.accepted, self.adopted, self.steps = set(), set(), False, {}
+
+    def need(self, fine, rule, words):
+        if not fine:
+            self.findings.append((self.seq, rule, words))
+
+    def line(self, line):
+        """Take a line of the file; False if nothing behind it can be verified."""
+        if line.startswith(b'{"$checkpoint":'):
+            return True
+        try:
+            if line.startswith(b'{"$blob":"'):
+                name, value = line[10:74].decode(), line[84:-1]
+                self.values[name] = json.loads(value, parse_float=Number)
+                self.need(hashlib.sha256(value).hexdigest() == name, "value", "another than its digest says")
+                return True
+            body, stated = line[:-75] + b"}", line[-66:-2].decode()
+            event = json.loads(body, parse_float=Number)
+            if canonical(event).encode() != body or event["v"] != 1 or line[-75:-66] != b',"hash":"':
+                raise ValueError("it is no canonical event with a hash behind it")
+            self.order(event, body, stated)
+            self.event(event["type"], event["data"], event.get("task", "run"), event)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self.need(False, "line", f"the event behind this one lacks what it must say: {error!r}")
+            return False
+        return True
+
+    def order(self, event, body, stated):
+        if self.hash is None:
+            self.run = event["data"]["run"]
+            self.hash = hashlib.sha256(f"fsm_agent/genesis/v1\0{self.run}".encode()).digest()
+        found = hashlib.sha256(b"fsm_agent/event/v1\0" + self.hash + body).hexdigest()
+        later = event["seq"] == self.seq + 1 and event["at"] > self.at
+        self.need(later, "order", f"event {event['seq']} follows, or is not later")
+        self.seq, self.at, self.hash = event["seq"], event["at"], bytes.fromhex(stated)
+        self.heads[self.seq] = stated
+        self.need(found == stated, "chain", "the hash is not that of its contents")
+        self.need(0 < event.get("cause", 1) < max(self.seq, 2), "order", "its cause is not before it")
+        first, count = event.get("tx", [self.seq, 1])
+        last = first + count - 1
+        inside = last == self.tx_end if self.tx_end >= self.seq else first == self.seq and count > 0
+        self.need(inside, "order", f"it does not stand in the batch {[first, count]}")
+        self.tx_end = max(self.tx_end, last)
+        self.need((event["type"] == "run_created") == (self.seq == 1), "order", "run_created elsewhere")
+
+    def event(self, kind, data, name, event):
+        later = kind in LATER.split() or f"{kind[:-6]} {data.get('trigger')}" in REOPEN
+        self.need(not self.closed or later, "end", f"{kind} after the run was closed")
+        self.facts(kind, data)
+        getattr(self, f"on_{kind}", lambda *_: None)(data, name, event)
+        if self.seq == self.tx_end:
+            self.need(self.closed or self.state not in FINAL, "end", "the run ended, and is not closed")
+            self.said, self.adopted = {}, False
+
+    def value(self, found):
+        return self.values[found["$blob"]] if type(found) is dict and "$blob" in found else found
+
+    def outcome(self, found):
+        return self.values[found["value_digest"]] if "value_digest" in found else found.get("value")
+
+    def facts(self, kind, data):
+        if kind == "run_created":
+            rows = {m: sorted([*edge, dest] for edge, dest in moves.items()) for m, moves in MOVES.items()}
+            self.need(digest("machines", rows) == data["machines_digest"], "legal", "other tables made it")
+            self.need(digest("rules", data["rules"]) == data["rules_digest"], "digest", "other rules")
+        elif kind == "plan_adopted":
+            self.need(digest("plan", data["plan"]) == data["digest"], "digest", "another plan")
+            self.steps, self.adopted = {step["id"]: step for step in data["plan"]["steps"]}, True
+        elif kind == "run_closed":
+            right = data["report"]["state"] == self.state in FINAL
+            self.need(right, "end", f"it is closed while it is {self.state}")
+            self.closed = True
+        if kind in ("run_created", "owner_changed"):
+            self.tools = {t["name"]: t for t in data["tools"]} if "tools" in data else self.tools
+        self.accepted |= set(data.get("acknowledged", ())) if kind == "run_asked" else set()
+
+    def move(self, kind, name, state, data):
+        source, trigger, dest = data["source"], data["trigger"], data["dest"]
+        right = state == source and MOVES[kind].get((state, trigger)) == dest
+        self.need(right, "legal", f"{name} is {state}; {source} × {trigger} → {dest} is no move of it")
+
+    def on_task_moved(self, data, name, event):
+        task = self.tasks.setdefault(name, {"state": "pending", "n": 0, "applied": "no", "effect": "read"})
+        trigger = data["trigger"]
+        self.move("task", name, task["state"], data)
+        self.need(data["attempt"] == task["n"] + (trigger == "start"), "pairing", f"{name}: another attempt")
+        said = self.said.get(name)
+        self.need(said == WORD.get(trigger, said), "pairing", f"{name} moves by {trigger} unanswered")
+        repeats = trigger == "retry" and task["effect"] in WRITES and task["applied"] != "no"
+        self.need(not repeats, "twice", f"{name} is tried again, and its effect is or may be there")
+        if trigger == "start":
+            self.start(data, name, task)
+        elif trigger in KINDS:
+            said = "yes" if trigger == "succeed" else data["outcome"].get("applied", "maybe")
+            fits = task["effect"] == "read" or (trigger == "lose") == (said == "maybe")
+            fits = fits and data["outcome"]["kind"] in KINDS[trigger].split()
+            self.need(fits, "pairing", f"{name} moves by {trigger} on an outcome that does not allow it")
+            self.proved(task, said)
+        elif trigger in ("settle", "clear"):
+            self.cited(data, name, task)
+        if data["dest"] == "done":
+            result = self.outcome(data["outcome"]) if trigger == "succeed" else self.value(data["result"])
+            self.need(digest("result", result) == data["result_digest"], "digest", f"{name}: another result")
+            self.proof[self.seq] = (name, "done", data["result_digest"])
+        task["state"] = data["dest"]
+        self.asked.pop(name, None)
+
+    def start(self, data, name, task):
+        tool, step = self.tools.get(data["tool"], {}), self.steps.get(name, {})
+        args = {key: self.value(value) for key, value in data["args"].items()}
+        self.need(self.state == "running", "intent", f"{name} starts while the run is {self.state}")
+        right = (tool.get("effect"), step.get("tool", data["tool"])) == (data["effect"], data["tool"])
+        right = right and digest("args", [data["tool"], args]) == data["args_digest"]
+        right = right and digest("key", [self.run, name, data["args_digest"]])[:32] == data["key"]
+        self.need(right, "intent", f"{name}: tool, effect, digest or key is not what it must be")
+        there = {self.keys.get(data["key"], "no"), task["applied"]} != {"no"} and data["effect"] in WRITES
+        self.need(not there, "twice", f"{name} starts, and its effect is or may be there")
+        if step.get("requires_confirmation") or tool.get("confirm") or data["effect"] == "irreversible":
+            seq = data.get("approval")
+            yes = digest("approval", [self.run, name, data["tool"], args, data["effect"]])
+            named, expires, people = self.given.get(seq, (None, None, ()))
+            fits = named == yes and len(people) >= step.get("approvers", 1) and seq not in self.used
+            self.need(
+                fits and (expires is None or self.at <= expires), "approval", f"{name} has no valid approval"
+            )
+            self.used.add(seq)
+        task.update(n=data["attempt"], effect=data["effect"], key=data["key"])
+        task["applied"] = "no"
+        self.proved(task, "maybe")
+
+    def proved(self, task, applied):
+        if task["effect"] != "read":
+            task["applied"] = applied
+            if self.keys.get(task["key"]) != "yes":
+                self.keys[task["key"]] = applied
+
+    def cited(self, data, name, task):
+        """Take evidence: an earlier event says just this of this task, or a step that a new plan equates with it."""
+        who, says, result = self.proof.get(data["evidence"].get("seq"), (None, None, None))
+        needed = "absent" if data.get("applied") == "no" else "applied"
+        fits = (who == name and says == needed) or (says == "done" and self.adopted)
+        fits = fits and (data["trigger"] == "clear" or result == data["result_digest"])
+        self.need(fits, "evidence", f"{name}: no earlier event says that its effect is {needed}")
+        task.update({key: value for key, value in data.get("call", {}).items() if key in ("effect", "key")})
+        self.proved(task, data.get("applied", "yes"))
+
+    def on_run_moved(self, data, name, event):
+        self.move("run", "the run", self.state, data)
+        self.state, self.closed = data["dest"], self.closed and data["trigger"] != "resume"
+        accepted = {(n, "unknown-result") for n in self.accepted}
+        left = {(n, t["state"]) for n, t in self.tasks.items() if t["state"] in OPEN} - accepted
+        self.need(self.state not in FINAL or not left, "end", f"it ends, and {sorted(left)} are not over")
+
+    def on_approval_requested(self, data, name, event):
+        if data["kind"] == "approval" and "task" in event:
+            args = {key: self.value(value) for key, value in data["args"].items()}
+            yes = digest("approval", [self.run, name, data["tool"], args, data["effect"]])
+            self.need(yes == data["args_digest"], "approval", f"the request of {name} shows another call")
+        self.asked[name] = (data["kind"], data["args_digest"], data.get("expires_at"), set())
+
+    def on_approval_answered(self, data, name, event):
+        kind, named, expires, people = self.asked.get(name, (None, None, None, set()))
+        asked = (kind, named) == (data["kind"], data["args_digest"])
+        self.need(asked, "approval", f"an answer for {name} to a question that is not open")
+        over = expires is not None and self.at >= expires
+        self.need(over == (data["verdict"] == "expired"), "approval", f"{name}: at a wrong time")
+        own = data["verdict"] == "expired" or event.get("actor") == {"kind": "human", "id": data["by"]}
+        self.need(own, "approval", f"the word on {name} is not its author's")
+        self.said[name] = data["verdict"]
+        if data["verdict"] == "approved":
+            people.add(data["by"].strip().casefold())
+            self.given[self.seq] = (named, expires, frozenset(people))
+        value = data["value"] if type(data.get("value")) is dict else {}
+        says = "applied" if "result" in value else value.get("decide")
+        self.proof[self.seq] = (name, says, digest("result", value.get("result")))
+
+    def on_reconciled(self, data, name, event):
+        self.need(data["attempt"] == self.tasks[name]["n"], "evidence", f"{name}: another attempt")
+        self.proof[self.seq] = (name, data["verdict"], digest("result", self.value(data.get("result"))))
+
+    def on_late_result(self, data, name, event):
+        task, applied = self.tasks[name], data["outcome"].get("applied", "yes")
+        self.need(1 <= data["attempt"] <= task["n"], "evidence", f"{name}: no such attempt")
+        says, result = {"no": "absent", "yes": "applied"}.get(applied), self.outcome(data["outcome"])
+        self.proof[self.seq] = (name, says, digest("result", result))
+        if applied == "yes" and task["effect"] != "read" and task["state"] not in OPEN:
+            task["applied"] = "yes"
+
+
+def verify(path, kept):
+    """Return the log at *path*, verified; *kept* is run → seq → hash."""
+    log = Log()
+    with Path(path).open("rb") as file:
+        for line in file:
+            if not line.endswith(b"\n") or not log.line(line[:-1]):
+                log.need(line.endswith(b"\n"), "line", "the line behind this event has no end")
+                break
+    log.need(log.seq and log.tx_end <= log.seq, "order", "it is empty, or its last batch is cut")
+    for seq, stated in kept.get(log.run, {}).items():
+        log.need(log.heads.get(seq) == stated, "head", f"the kept head {seq} is not in it")
+    return log
+
+
+def main(arguments=None):
+    """Verify the logs named; print findings; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("logs", nargs="+", metavar="LOG")
+    parser.add_argument("--head", metavar="FILE", help="heads kept elsewhere")
+    options = parser.parse_args(arguments)
+    kept, worst = {}, 0
+    try:
+        for head in map(json.loads, Path(options.head).read_text().splitlines() if options.head else ()):
+            kept.setdefault(head["run"], {})[head["seq"]] = head["hash"]
+        for path in options.logs:
+            log = verify(path, kept)
+            worst = max(worst, bool(log.findings))
+            for seq, rule, words in log.findings:
+                print(f"{path}: event {seq}: {rule}: {words}")
+            verdict = "violations" if log.findings else "clean" if log.closed else "open"
+            print(f"{path}: {verdict}, {log.seq} events, head {log.heads.get(log.seq, '-')}")
+    except (OSError, ValueError, KeyError) as error:
+        print(f"verify_log: {error}", file=sys.stderr)
+        return 2
+    return int(worst)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
