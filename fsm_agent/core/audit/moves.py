@@ -152,18 +152,17 @@ def brought_about(log: Checker, event: Event) -> Said:
 
 def _may_cancel(log: Checker, task: Task, event: Event) -> bool:
     code, run = event.data["code"], log.run
-    if code == "superseded":
-        return log.adopted and not run.plans(task)
+    origin = run.tasks.get(event.data.get("origin", ""))
+    if code == "superseded" and origin is None:
+        return (log.adopted and not run.plans(task)) or parts.surplus(log, task)
     if by_person(event):
         return code == "optional" and log.said.get(task.id) == "answered"
-    origin = run.tasks.get(event.data.get("origin", ""))
     if origin is not None:
         along = task.doomed or parts.cancelled_along(log, task, origin)
         return origin.state is TaskState.CANCELLED and origin.reason_code == code and along
     if code in ("optional", "collected"):
-        return (task.id, "cancel") in log.due
-    if code == "superseded":
-        return parts.surplus(log, task)
+        right = "optional" if task.step.optional else "collected"
+        return code == right and (task.id, "cancel") in log.due
     wish = {"cancelled": "cancel", "aborted": "abort"}.get(code)
     return run.wish == wish if wish is not None else code == "condition" and task.step.when is not None
 
