@@ -36,13 +36,13 @@ from fsm_agent.runtime.secrets.vault import Vault
 from fsm_agent.stores.base import Store
 
 
-def holder_is_dead(store: Store, run: str) -> bool:
-    """Whether *run* is there and the process that holds it is known to be gone."""
+def dead_holder(store: Store, run: str) -> str | bool:
+    """Return who holds *run*, if that is a process known to be gone; else False. Somebody else may take it meanwhile."""
     try:
         owner = store.info(run).owner
     except NotFoundError:
         return False
-    return owner is not None and is_dead(owner)
+    return owner if owner is not None and is_dead(owner) else False
 
 
 class OpenQuestion:
@@ -162,7 +162,7 @@ class Speaking:
     def _deliver(self) -> None:
         """Own the run for a moment, start nothing, and take the letters."""
         try:
-            dead = holder_is_dead(self._store, self._id)
+            dead = dead_holder(self._store, self._id)
             deliver(self._store, self._id, force=dead, heads=self.heads)
         except (OwnedError, ConflictError):
             return  # somebody else was faster; the letter is theirs

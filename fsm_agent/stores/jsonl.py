@@ -87,12 +87,11 @@ class JsonlStore:
             self._save(meta)
             return Lease(run=run, epoch=1, owner=owner)
 
-    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool = False) -> Lease:
+    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool | str = False) -> Lease:
         """Take the run over; as in the contract. Cuts a torn tail."""
         with self._turn(writing=True):
             meta = self._meta(run)
-            if meta.owner is not None and meta.lease_until_us > now_us and not force:
-                raise checks.owned(run, meta.owner, meta.lease_until_us)
+            checks.check_free(run, meta.owner, meta.lease_until_us, now_us, force)
             self._look(run, repair=True)
             self._save(attrs.evolve(meta, epoch=meta.epoch + 1, owner=owner, lease_until_us=now_us + ttl_us))
             return Lease(run=run, epoch=meta.epoch + 1, owner=owner)

@@ -61,7 +61,7 @@ class Checkpoint:
 
 def place_of(location: str) -> str | None:
     """Return where the checkpoints of the store at *location* lie; None for a store that no file holds."""
-    return None if location.startswith(":") else location.rstrip("/") + SUFFIX
+    return None if location.startswith(":") else os.path.realpath(location) + SUFFIX
 
 
 def read_checkpoints(place: str | os.PathLike[str] | bytes | None, run: str) -> list[Checkpoint]:
