@@ -39,6 +39,7 @@ TYPES: Final = (
     "run_asked",
     "run_closed",
     "run_created",
+    "run_forked",
     "run_moved",
     "task_moved",
 )

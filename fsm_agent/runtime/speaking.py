@@ -224,3 +224,29 @@ class Speaking:
     async def note(self, text: str, *, by: str, task: str | None = None) -> None:
         """Put words into the log."""
         await self.say(Note(text=text, task=task, who=self._who(by)))
+
+    async def fork(self, at: int, *, by: str = "api", note: str = "", run_id: str | None = None) -> str:
+        """Begin a new run with the events of this one up to *at*, and return its id; open that to go on.
+
+        Results are kept and approvals are not; what this run did behind *at* is not done again.
+
+        Args:
+            at: Number of the last event to keep; the last of a batch.
+            by: Who forks.
+            note: Why.
+            run_id: Id of the new run; left out, one is made.
+
+        Raises:
+            RefusedError: Nothing can go on from there, this run could still act, or one of its effects is unknown.
+            NotFoundError: No such event.
+        """
+        from fsm_agent.runtime.driving.forking import (
+            fork_run,
+        )  # brings the replay along, which a run does not need
+
+        if self._engine is not None:
+            self._engine.flush()
+        who = self._who(by, note)
+        return fork_run(
+            self._store, self._id, at, who=who, ports=SystemPorts(), new=run_id, heads=self.heads
+        ).run
