@@ -51,6 +51,8 @@ def forked_in_its_place(log: Checker, event: Event) -> Said:
         return None if right is None else f"the log of {right[0]} goes on without saying that it is a fork"
     if right != (event.data["run"], event.data["from"]):
         return "it says that it is a fork, and the first event does not say so"
+    if event.data["idle_us"] != event.at - log.at:
+        return "the time since the cut, in which nobody drove the run, is another one"
     return "" if (event.actor or {}).get("id") == event.data["by"] else "nobody answers for the fork"
 
 

@@ -77,6 +77,8 @@ def _run_forked(run: Run, event: Event) -> None:
     data = event.data
     run.signed_as, run.epoch = data["run"], data["epoch"]
     run.asked, run.asked_for = 0, ""  # whoever was asked answers another run
+    if run.state is RunState.RUNNING:
+        run.account.active_us -= data["idle_us"]  # between the cut and the fork nobody drove it
     for task in run.tasks.values():
         if task.armed is not None:
             run.touch(task)

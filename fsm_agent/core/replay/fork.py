@@ -217,6 +217,7 @@ def begin(
         "from": {name: source[name] for name in ("run", "seq", "hash")},
         "effects": [k.to_data() for k in there],
         "epoch": 1,
+        "idle_us": turn.now - run.at,
         "by": who.by,
         **({"note": who.note} if who.note else {}),
     }

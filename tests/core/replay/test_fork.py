@@ -147,6 +147,18 @@ def test_wherever_it_is_cut_the_fork_audits_clean_and_makes_no_effect_again(seq)
     assert not set(again) & keys
 
 
+def test_the_time_between_the_cut_and_the_fork_is_nobodys_active_time():
+    it = done()
+    seq = at(it, "succeed", "a")
+    before = forks.folded("r", it.events()[:seq]).account.active_us
+    it.ports.clock.advance(5000)
+    forked(it, seq)
+    fork = it.store.read("r.f1")
+    run = Replay("r.f1", fork, it.store.blob).at(seq + 1)
+    assert run.state == "running"
+    assert run.account.active_us == before
+
+
 def test_the_events_up_to_the_cut_are_the_parents_byte_for_byte_but_for_the_first():
     it = done()
     seq = at(it, "succeed", "a")
@@ -515,6 +527,7 @@ def rehashed(run, bodies):
         (b'"n":1', b'"n":2', "parents-events"),
         (b'"type":"run_forked"', b'"type":"note_added"', "forked-in-its-place"),
         (b'"by":"ann"', b'"by":"bob"', "forked-in-its-place"),
+        (b'"idle_us":', b'"idle_us":9', "forked-in-its-place"),
     ],
 )
 def test_a_fork_with_another_past_or_without_its_mark_is_found(old, new, check):
@@ -535,7 +548,14 @@ def test_a_log_that_only_says_that_it_is_a_fork_is_found():
         len(bodies) + 1,
         it.run.at + 1,
         "run_forked",
-        {"run": "r", "from": {"run": "x", "seq": 1, "hash": ""}, "effects": [], "epoch": 1, "by": "ann"},
+        {
+            "run": "r",
+            "from": {"run": "x", "seq": 1, "hash": ""},
+            "idle_us": 1,
+            "effects": [],
+            "epoch": 1,
+            "by": "ann",
+        },
         None,
         None,
         None,
