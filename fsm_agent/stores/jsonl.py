@@ -298,7 +298,8 @@ class JsonlStore:
         with self._lock:
             self._check(writing=writing)
             if self._depth == 0 and self._lock_file >= 0:
-                fcntl.flock(self._lock_file, fcntl.LOCK_EX if writing else fcntl.LOCK_SH)
+                how = fcntl.LOCK_EX if writing else fcntl.LOCK_SH
+                files.lock(self._lock_file, how, f"store {self.location}")
             self._depth += 1
             try:
                 if self._depth == 1:
