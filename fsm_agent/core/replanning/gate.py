@@ -182,10 +182,10 @@ def _is_over(fault: Fault, kept: int) -> bool:
 def _asking(run: Run, plan: Plan) -> Plan:
     """Let every step that is no read, and new or changed, ask a person before it runs; after a breach every one."""
     assert run.plan is not None, "no plan in force"
-    before = {doc["id"]: strategy.bare(doc) for doc in run.plan.doc["steps"]}
+    before = {doc["id"]: doc for doc in run.plan.doc["steps"]}
     docs, changed = [], False
     for step, doc in zip(plan.steps, plan.doc["steps"], strict=True):
-        same = before.get(step.id) == strategy.bare(doc)
+        same = strategy.same(before.get(step.id), doc)
         settled = step.id in run.tasks and run.tasks[step.id].state is TaskState.DONE
         asks = _writes(run, step) and (not same or (run.in_breach and not settled))
         changed = changed or (asks and not step.requires_confirmation)
@@ -202,11 +202,11 @@ def _writes(run: Run, step: Step) -> bool:
 def _in_scope(run: Run, plan: Plan, scope: str, failed: str | None) -> None:
     """Refuse a change outside the scope, and any change of a call that is out or unknown."""
     assert run.plan is not None, "no plan in force"
-    new = {doc["id"]: strategy.bare(doc) for doc in plan.doc["steps"]}
+    new = {doc["id"]: doc for doc in plan.doc["steps"]}
     free = strategy.descendants(run.plan, [failed]) if scope == "local" and failed is not None else None
     for doc in run.plan.doc["steps"]:
         task = run.tasks[doc["id"]]
-        if task.state is TaskState.DONE or new.get(task.id) == strategy.bare(doc):
+        if task.state is TaskState.DONE or strategy.same(new.get(task.id), doc):
             continue
         if task.state is TaskState.CANCELLED and task.id not in new:
             continue
@@ -274,8 +274,8 @@ def _after_writes(run: Run, plan: Plan) -> set[str]:
 def _unchanged(run: Run, plan: Plan) -> set[str]:
     """Return the steps that are in the plan in force and the same there."""
     assert run.plan is not None, "no plan in force"
-    before = {doc["id"]: strategy.bare(doc) for doc in run.plan.doc["steps"]}
-    return {doc["id"] for doc in plan.doc["steps"] if before.get(doc["id"]) == strategy.bare(doc)}
+    before = {doc["id"]: doc for doc in run.plan.doc["steps"]}
+    return {doc["id"] for doc in plan.doc["steps"] if strategy.same(before.get(doc["id"]), doc)}
 
 
 def _same_call(run: Run, task: Task, step: Step, digest: str | None) -> bool:

@@ -129,14 +129,22 @@ class Diff:
 
 def diff(old: Plan, new: Plan) -> Diff:
     """Return what differs between *old* and *new*; descriptions of calls do not count."""
-    before = {doc["id"]: bare(doc) for doc in old.doc["steps"]}
-    after = {doc["id"]: bare(doc) for doc in new.doc["steps"]}
+    before = {doc["id"]: doc for doc in old.doc["steps"]}
+    after = {doc["id"]: doc for doc in new.doc["steps"]}
+    kept = {i for i, doc in after.items() if same(before.get(i), doc)}
     return Diff(
-        kept=tuple(i for i in after if before.get(i) == after[i]),
-        changed=tuple(i for i in after if i in before and before[i] != after[i]),
+        kept=tuple(i for i in after if i in kept),
+        changed=tuple(i for i in after if i in before and i not in kept),
         added=tuple(i for i in after if i not in before),
         removed=tuple(i for i in before if i not in after),
     )
+
+
+def same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    """Whether two documents of steps say the same, words aside; one that is not there says nothing."""
+    if one is None or other is None:
+        return False
+    return one == other or bare(one) == bare(other)
 
 
 def bare(doc: Mapping[str, Any]) -> dict[str, Any]:
