@@ -27,7 +27,6 @@ RUN = """pending start running|running hold waiting|running lose unknown|waiting
 failed resume running|running succeed done|running abort failed|waiting abort failed|unknown abort failed
 pending cancel cancelled|running cancel cancelled|waiting cancel cancelled|unknown cancel cancelled|failed cancel cancelled"""
 WRITES, OPEN, FINAL = "write irreversible", "running unknown-result", "done failed cancelled"
-WRITES, OPEN, FINAL = WRITES.split(), OPEN.split(), FINAL.split()
 LATER = "late_result note_added move_refused reconciled owner_changed run_closed budget_changed run_asked"
 REOPEN = ("task settle", "task clear", "task cancel", "run resume", "run cancel")
 WORD = {"approve": "approved", "answer": "answered", "reject": "rejected", "expire": "expired"}
@@ -139,7 +138,7 @@ class Log:
             self.need(digest("plan", data["plan"]) == data["digest"], "digest", "another plan")
             self.steps, self.adopted = {step["id"]: step for step in data["plan"]["steps"]}, True
         elif kind == "run_closed":
-            right = data["report"]["state"] == self.state in FINAL
+            right = data["report"]["state"] == self.state in FINAL and not self.closed
             self.need(right, "end", f"it is closed while it is {self.state}")
             self.closed = True
         if kind in ("run_created", "owner_changed"):
@@ -187,7 +186,8 @@ class Log:
         self.need(right, "intent", f"{name}: tool, effect, digest or key is not what it must be")
         there = {self.keys.get(data["key"], "no"), task["applied"]} != {"no"} and data["effect"] in WRITES
         self.need(not there, "twice", f"{name} starts, and its effect is or may be there")
-        if step.get("requires_confirmation") or tool.get("confirm") or data["effect"] == "irreversible":
+        asks = step.get("requires_confirmation") or tool.get("confirm") or data["effect"] == "irreversible"
+        if asks or "approval" in data:
             seq = data.get("approval")
             yes = digest("approval", [self.run, name, data["tool"], args, data["effect"]])
             named, expires, people = self.given.get(seq, (None, None, ()))
