@@ -4,7 +4,7 @@ from typing import Any, Final, NamedTuple
 
 from fsm_agent.core.audit.check import ALL, Check, Said, check
 from fsm_agent.core.audit.checker import Checker
-from fsm_agent.core.events import Event, chain, genesis, to_body
+from fsm_agent.core.events import Event, chain, genesis
 from fsm_agent.core.replay.fork import parents_first
 
 
@@ -24,8 +24,8 @@ def parents_events(log: Checker, event: Event) -> Said:
     """A fork has its parent's events up to the head that it names: their hash under the parent's id is that of the head."""
     if event.type == "run_created" and "forked_from" in event.data:
         source = event.data["forked_from"]
-        body = to_body(parents_first(event))
-        log.parent = Parent(source, chain(genesis(source["run"]).hash, body))
+        first = parents_first(log.record.body)
+        log.parent = Parent(source, chain(genesis(source["run"]).hash, first))
     elif log.parent is None:
         return None
     elif event.seq <= log.parent.source["seq"]:

@@ -110,19 +110,23 @@ def origin(log: Replay, seq: int) -> dict[str, Any]:
     return {**found, "was": created["forked_from"]} if "forked_from" in created else found
 
 
-def first_event(parent: Event, run: str, source: Mapping[str, Any]) -> Event:
-    """Return the first event of a fork named *run*: the parent's, with the new name and *source*."""
-    root = parent.data.get("root", parent.data["run"])
-    return parent._replace(data={**parent.data, "run": run, "root": root, "forked_from": dict(source)})
+def first_body(parent: bytes, run: str, source: Mapping[str, Any]) -> bytes:
+    """Return the body of the first event of a fork named *run*: the parent's own, with the new name and *source*."""
+    body = canon.decode(parent)
+    data = body["data"]
+    root = data.get("root", data["run"])
+    body["data"] = {**data, "run": run, "root": root, "forked_from": dict(source)}
+    return canon.encode(body)
 
 
-def parents_first(event: Event) -> Event:
-    """Return the parent's first event, as the fork's first event tells it."""
-    source = event.data["forked_from"]
-    data = {k: v for k, v in event.data.items() if k not in ("forked_from", "root")}
+def parents_first(body: bytes) -> bytes:
+    """Return the body of the parent's first event, as that of the fork's tells it; byte for byte, whoever wrote it."""
+    found = canon.decode(body)
+    source = found["data"]["forked_from"]
+    data = {k: v for k, v in found["data"].items() if k not in ("forked_from", "root")}
     if "was" in source:
-        data |= {"forked_from": source["was"], "root": event.data["root"]}
-    return event._replace(data={**data, "run": source["run"]})
+        data |= {"forked_from": source["was"], "root": found["data"]["root"]}
+    return canon.encode({**found, "data": {**data, "run": source["run"]}})
 
 
 # ── what the family did ───────────────────────────────────────────────────────────────────────────────────────

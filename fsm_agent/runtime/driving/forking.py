@@ -1,12 +1,13 @@
 """Forking a run of a store: its family is looked at, the new log is written at once, and nobody drives it yet."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import attrs
 
 from fsm_agent.core.audit import replay
 from fsm_agent.core.engine.state import Run
-from fsm_agent.core.events import Event, Head, Record, chain, from_body, genesis, seal, to_body
+from fsm_agent.core.events import Event, Head, Record, chain, from_body, genesis, seal
 from fsm_agent.core.inputs import Env, Person
 from fsm_agent.core.machine import TaskState
 from fsm_agent.core.replay import fork as forks
@@ -82,8 +83,7 @@ def fork_run(
     name = _name(store, root) if new is None else new
     check_run(name)
     source = forks.origin(log, at)
-    first = forks.first_event(log.events[0], name, source)
-    records = _records(name, first, store.read(run, until=at))
+    records = _records(name, source, store.read(run, until=at))
     state = replay.replay(name, records, store.blob)
     asked = tuple(t.id for t in state.tasks.values() if t.state is TaskState.AWAITING)
     env = Env(now_us=ports.now_us(), jitter=ports.jitter(), slots=0)
@@ -113,12 +113,12 @@ def _name(store: Store, root: str) -> str:
     return next(name for n in range(1, len(taken) + 2) if (name := f"{root}.f{n}") not in taken)
 
 
-def _records(run: str, first: Event, records: Iterable[Record]) -> list[Record]:
+def _records(run: str, source: Mapping[str, Any], records: Iterable[Record]) -> list[Record]:
     """Return the parent's records under the new name: the first with other contents, the others byte for byte."""
     out: list[Record] = []
     previous = genesis(run).hash
     for record in records:
-        body = to_body(first) if record.seq == 1 else record.body
+        body = forks.first_body(record.body, run, source) if record.seq == 1 else record.body
         previous = chain(previous, body)
         out.append(Record(record.seq, body, previous))
     return out
