@@ -126,7 +126,7 @@ class JsonlStore:
     ) -> Head:
         """Append the records; as in the contract.
 
-        Several batches in one call (an import) are written together, but each is whole or torn by itself.
+        Several batches in one call are written together, and if they begin the log, all of them are there or none.
         """
         with self._turn(writing=True):
             meta = self._current(lease)
