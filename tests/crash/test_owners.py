@@ -134,6 +134,40 @@ def test_a_process_of_another_container_is_not_taken_for_dead():
     assert not is_dead(owner_name())
 
 
+def test_a_process_that_cannot_be_looked_at_now_is_not_taken_for_dead():
+    """A process that has used its file descriptors up still sees that others are there, but not since when."""
+    code = """
+import os, resource, sys
+from fsm_agent.runtime.driving.owner import is_dead, owner_name
+mine = owner_name()
+host, pid, started, chance = sys.argv[1].rsplit(":", 3)
+assert not is_dead(sys.argv[1])
+assert is_dead(f"{host}:{pid}:{int(started) - 1}:{chance}"), "the pid is used again"
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+try:
+    open("/dev/null")
+except OSError:
+    pass
+else:
+    sys.exit(2)
+assert not is_dead(sys.argv[1])
+assert not is_dead(f"{host}:{pid}:{int(started) - 1}:{chance}"), "nobody can say now"
+assert not is_dead(mine)
+nameless = owner_name()
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+assert not is_dead(nameless)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, owner_name()],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_name_of_an_owner_in_a_container_names_its_process_table(monkeypatch):
     plain = owner_name().split(":")[0]
     monkeypatch.setattr(owner, "_OWN_TABLE", 1)

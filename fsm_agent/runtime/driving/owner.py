@@ -12,6 +12,7 @@ from typing import Final
 
 _OWN_TABLE: Final = 0xEFFFFFFC
 """How Linux numbers the process table of the host itself."""
+_UNKNOWN: Final = "?"
 
 
 def owner_name() -> str:
@@ -32,7 +33,8 @@ def is_dead(owner: str) -> bool:
         return True
     except OSError:
         return False
-    return parts[2] != _started(pid)
+    started = _started(pid)
+    return started != parts[2] and _UNKNOWN not in (started, parts[2])
 
 
 def _host() -> str:
@@ -46,10 +48,15 @@ def _host() -> str:
 
 
 def _started(pid: int) -> str:
-    """Return the start time of a process in clock ticks since boot; ``0`` where the system does not say."""
+    """Return the start time of a process in clock ticks since boot; ``0`` if it is gone, or where no system says it.
+
+    What cannot be found out now, for want of file descriptors say, is not known: nobody is taken for dead by that.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
+    except (FileNotFoundError, ProcessLookupError):
         return "0"
+    except OSError:
+        return _UNKNOWN
     fields = stat.rpartition(")")[2].split()
     return "0" if fields[0] == "Z" else fields[19]
