@@ -93,3 +93,37 @@ def test_a_name_that_is_taken_is_refused_and_the_next_free_one_is_found(tmp_path
             fork_run(store, "r", at, who=who, ports=ports)
     finally:
         store.close()
+
+
+class Meanwhile:
+    """A store in which somebody else does something just before the first call of a method."""
+
+    def __init__(self, store, method, act):
+        self._store, self._method, self._act = store, method, act
+
+    def __getattr__(self, name):
+        if name == self._method and self._act is not None:
+            act, self._act = self._act, None
+            act()
+        return getattr(self._store, name)
+
+
+@pytest.mark.parametrize("place", ["runs.db", "runs.jsonl"])
+@pytest.mark.parametrize("method", ["create", "append"])
+def test_of_two_who_fork_one_family_at_once_not_both_have_a_run_that_acts(tmp_path, place, method):
+    """Under one family's keys each of them would do what is left to do."""
+
+    async def go():
+        async with await RunController.start(PLAN, toolbox([]), store=tmp_path / place, run_id="r") as run:
+            await run.wait()
+            return (await ends(run))[1]
+
+    at = asyncio.run(go())
+    store = open_store(tmp_path / place)
+    who, ports = Person(by="ann"), SystemPorts()
+    faster = Meanwhile(store, method, lambda: fork_run(store, "r", at, who=who, ports=ports, new="theirs"))
+    with pytest.raises(ConflictError, match=r"run theirs was forked .* at the same moment"):
+        fork_run(faster, "r", at, who=who, ports=ports, new="mine")
+    assert [info.run for info in store.runs()] == ["r", "theirs"]
+    assert [left.run for left in store.tombstones()] == ["mine"]
+    store.close()

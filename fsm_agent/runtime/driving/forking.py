@@ -1,12 +1,13 @@
 """Forking a run of a store: its family is looked at, the new log is written at once, and nobody drives it yet."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from fsm_agent.core.audit import replay
 from fsm_agent.core.engine.state import Run
+from fsm_agent.core.errors import ConflictError
 from fsm_agent.core.events import Event, Head, Record, chain, from_body, genesis, seal
 from fsm_agent.core.inputs import Env, Person
 from fsm_agent.core.machine import TaskState
@@ -70,7 +71,7 @@ def fork_run(
         NotFoundError: No such run or event.
         RefusedError: Nothing can go on from there, a run of the family could still act, or what became of one of its
             writes is not known.
-        ConflictError: The new id is taken.
+        ConflictError: The new id is taken, or somebody else forked a run of the family at the same moment.
         CorruptError: A log of the family is not what was written.
     """
     head = store.head(run)
@@ -88,7 +89,15 @@ def fork_run(
     asked = tuple(t.id for t in state.tasks.values() if t.state is TaskState.AWAITING)
     env = Env(now_us=ports.now_us(), jitter=ports.jitter(), slots=0)
     events = forks.begin(state, source, known, who, env)
-    end = _write(store, name, records, events, state, ports.now_us())
+    end = _write(
+        store,
+        name,
+        records,
+        events,
+        state,
+        ports.now_us(),
+        lambda: _family(store, root, name).keys() - family,
+    )
     heads.keep(store, name, end)
     done = tuple(t.id for t in state.tasks.values() if t.state is TaskState.DONE)
     there = tuple(k for k in known if k.there)
@@ -125,14 +134,24 @@ def _records(run: str, source: Mapping[str, Any], records: Iterable[Record]) -> 
 
 
 def _write(
-    store: Store, run: str, records: list[Record], events: Sequence[Event], state: Run, now_us: int
+    store: Store,
+    run: str,
+    records: list[Record],
+    events: Sequence[Event],
+    state: Run,
+    now_us: int,
+    strangers: Callable[[], Iterable[str]],
 ) -> Head:
+    """Write the log of a fork, and take it back if the family has another run by now that could act as well.
+
+    Whoever forks looks before and after; so of two at once the later one, or both, see the other's run.
+    """
     head = Head(records[-1].seq, records[-1].hash)
     more, blobs = seal(head, events)
     named = {name: store.blob(name) for record in records for name in named_blobs(record.body)}
     lease = store.create(run, owner_name(), now_us=now_us, ttl_us=LEASE_US)
     try:
-        return store.append(
+        end = store.append(
             lease,
             genesis(run),
             [*records, *more],
@@ -141,5 +160,13 @@ def _write(
             state=state.state.value,
             now_us=now_us,
         )
-    finally:
+        others = sorted(strangers())
+    except BaseException:
         store.release(lease)
+        raise
+    if others:
+        words = f"run {others[0]} was forked from the same family at the same moment"
+        store.remove(lease, {"why": words, "head": {"seq": end.seq, "hash": end.hash.hex()}})
+        raise ConflictError(f"fork {run}: {words}; let that one end, then fork again under another id")
+    store.release(lease)
+    return end
