@@ -1,5 +1,9 @@
 """A fork has its parent's past and none of its permissions, and no effect of the family is ever made a second time."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import attrs
 import pytest
 
@@ -13,6 +17,7 @@ from fsm_agent.core.replay.player import Replay
 from fsm_agent.runtime.driving.engine import Engine
 from fsm_agent.runtime.driving.forking import fork_run
 from fsm_agent.stores.memory import MemoryStore
+from fsm_agent.stores.transfer import export_run
 from tests.core.kit import ANN, BOB, READ, Lab, lab, refused, value
 
 PLAN = [
@@ -538,6 +543,29 @@ def test_a_fork_with_another_past_or_without_its_mark_is_found(old, new, check):
     records = [Record(*r) for r in rehashed("r.f1", changed)]
     found = audit("r.f1", records, it.store.blob)
     assert check in {f.check for f in found.findings}
+
+
+def test_the_verifier_that_shares_no_code_agrees(tmp_path):
+    it = done()
+    branch = Branch(it, forked(it, at(it, "succeed", "a")))
+    branch.returns("z")
+    branch.check()
+    again = Branch(
+        branch,
+        forked(
+            branch,
+            branch.run.seq - 4 if branch.run.seq - 4 in boundaries(branch) else at(branch, "succeed", "a"),
+            new="c",
+        ),
+    )
+    again.check()
+    for run in ("r", "r.f1", "c"):
+        with (tmp_path / f"{run}.jsonl").open("wb") as out:
+            export_run(it.store, run, out)
+    tool = Path(__file__).parents[3] / "tools" / "verify_log.py"
+    words = [sys.executable, tool, *sorted(tmp_path.glob("*.jsonl"))]
+    shown = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stdout
 
 
 def test_a_log_that_only_says_that_it_is_a_fork_is_found():
