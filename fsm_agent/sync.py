@@ -380,6 +380,10 @@ class RunController:
         """Put words into the log."""
         self._thread.wait(self._controller.note(text, by=by, task=task))
 
+    def fork(self, at: int, *, by: str = "api", note: str = "", run_id: str | None = None) -> str:
+        """Begin a new run with the events of this one up to *at*, and return its id; open that to go on."""
+        return self._thread.wait(self._controller.fork(at, by=by, note=note, run_id=run_id))
+
     # ── how it looks ──────────────────────────────────────────────────────────────────────────────────────────
 
     def __repr__(self) -> str:

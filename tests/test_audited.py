@@ -11,6 +11,10 @@ MAKERS = {"RunController.start", "Engine.create", "Engine.open", "Lab", "Virtual
 AUDITED = {
     "core/kit.py": {"Engine.create", "Engine.open", "Lab"},
     "crash/rig.py": {"Engine.create", "Engine.open"},
+    "core/replay/test_fork.py": {
+        "Engine.open",
+        "Lab",
+    },  # a lab for runs that were forked, each checked at its end
     "core/test_audit.py": {"Lab"},  # tampers with the logs and audits them
     "core/test_decide.py": {"Lab"},  # a run's first events only, for a loop of one's own
     "core/test_gate.py": {"simulate"},  # no failures: the audit is one of them

@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+CHINESE = ROOT / "README.zh-CN.md"
 GENERATED = re.compile(r"(<!-- generated: (?P<words>[^\n]+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -64,7 +65,8 @@ def main(name: str) -> None:
     if name != "write":
         print(command(name))
         return
-    README.write_text(current(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in (README, CHINESE):
+        page.write_text(current(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,12 +7,12 @@ Checked: canonical lines, each with the hash of its contents after the line befo
 order; every move an edge of the two tables below, from the state that it was in; every call with its intent, digest,
 key and one outcome; unknown results left by evidence only; no write while an effect under its key is or may be there;
 approvals of exactly that call, in time, used once; a run that ends closed, with nothing running. Not checked: what the
-rule table decides (the package's own audit does that), and signatures. Prints ``LOG: event SEQ: RULE: words``.
-A cut tail shows only against a head kept elsewhere: ``--head`` names a file of objects {"hash", "run", "seq"}.
-Exit code: 0 nothing wrong, 1 findings, 2 wrong usage or unreadable.
+rule table decides (the package's own audit does that), and signatures. A cut tail shows only against a head kept
+elsewhere: ``--head`` names a file of objects {"hash", "run", "seq"}. Exit code: 0 clean, 1 findings, 2 wrong usage.
 """
 
 import argparse
+import collections
 import hashlib
 import json
 import sys
@@ -27,18 +27,17 @@ RUN = """pending start running|running hold waiting|running lose unknown|waiting
 failed resume running|running succeed done|running abort failed|waiting abort failed|unknown abort failed
 pending cancel cancelled|running cancel cancelled|waiting cancel cancelled|unknown cancel cancelled|failed cancel cancelled"""
 WRITES, OPEN, FINAL = "write irreversible", "running unknown-result", "done failed cancelled"
-WRITES, OPEN, FINAL = WRITES.split(), OPEN.split(), FINAL.split()
 LATER = "late_result note_added move_refused reconciled owner_changed run_closed budget_changed run_asked"
 REOPEN = ("task settle", "task clear", "task cancel", "run resume", "run cancel")
 WORD = {"approve": "approved", "answer": "answered", "reject": "rejected", "expire": "expired"}
+NEW = {"state": "pending", "n": 0, "applied": "no", "effect": "read"}
 KINDS = {"succeed": "value", "fail": "value error timeout lost", "lose": "error timeout lost"}
 
 
 def table(text):
     """Return (state, trigger) → state."""
     text = text.replace("waiting", "awaiting-confirmation").replace("unknown", "unknown-result")
-    rows = (row.split() for row in text.replace("\n", "|").split("|"))
-    return {(source, trigger): dest for source, trigger, dest in rows}
+    return {(s, trigger): dest for s, trigger, dest in map(str.split, text.replace("\n", "|").split("|"))}
 
 
 MOVES = {"task": table(TASK), "run": table(RUN)}
@@ -69,7 +68,8 @@ class Log:
         self.findings, self.heads, self.values = [], {}, {}
         self.seq = self.at = self.tx_end = 0
         self.run, self.state, self.closed, self.hash, self.tools = "?", "pending", False, None, {}
-        self.tasks, self.asked, self.said, self.given, self.proof, self.keys = {}, {}, {}, {}, {}, {}
+        self.tasks = collections.defaultdict(lambda: dict(NEW))
+        self.asked, self.said, self.given, self.proof, self.keys = {}, {}, {}, {}, {}
         self.used, self.accepted, self.adopted, self.steps = set(), set(), False, {}
 
     def need(self, fine, rule, words):
@@ -135,11 +135,15 @@ class Log:
             rows = {m: sorted([*edge, dest] for edge, dest in moves.items()) for m, moves in MOVES.items()}
             self.need(digest("machines", rows) == data["machines_digest"], "legal", "other tables made it")
             self.need(digest("rules", data["rules"]) == data["rules_digest"], "digest", "other rules")
+            self.root = self.signed = data.get("root", self.run)
+        elif kind == "run_forked":
+            self.signed = data["run"]  # keys stay those of the first run; approvals do not count any more
+            self.keys.update({made["key"]: "yes" for made in data["effects"] if made["effect"] in WRITES})
         elif kind == "plan_adopted":
             self.need(digest("plan", data["plan"]) == data["digest"], "digest", "another plan")
             self.steps, self.adopted = {step["id"]: step for step in data["plan"]["steps"]}, True
         elif kind == "run_closed":
-            right = data["report"]["state"] == self.state in FINAL
+            right = data["report"]["state"] == self.state in FINAL and not self.closed
             self.need(right, "end", f"it is closed while it is {self.state}")
             self.closed = True
         if kind in ("run_created", "owner_changed"):
@@ -152,8 +156,7 @@ class Log:
         self.need(right, "legal", f"{name} is {state}; {source} × {trigger} → {dest} is no move of it")
 
     def on_task_moved(self, data, name, event):
-        task = self.tasks.setdefault(name, {"state": "pending", "n": 0, "applied": "no", "effect": "read"})
-        trigger = data["trigger"]
+        task, trigger = self.tasks[name], data["trigger"]
         self.move("task", name, task["state"], data)
         self.need(data["attempt"] == task["n"] + (trigger == "start"), "pairing", f"{name}: another attempt")
         said = self.said.get(name)
@@ -183,21 +186,19 @@ class Log:
         self.need(self.state == "running", "intent", f"{name} starts while the run is {self.state}")
         right = (tool.get("effect"), step.get("tool", data["tool"])) == (data["effect"], data["tool"])
         right = right and digest("args", [data["tool"], args]) == data["args_digest"]
-        right = right and digest("key", [self.run, name, data["args_digest"]])[:32] == data["key"]
+        right = right and digest("key", [self.root, name, data["args_digest"]])[:32] == data["key"]
         self.need(right, "intent", f"{name}: tool, effect, digest or key is not what it must be")
         there = {self.keys.get(data["key"], "no"), task["applied"]} != {"no"} and data["effect"] in WRITES
         self.need(not there, "twice", f"{name} starts, and its effect is or may be there")
-        if step.get("requires_confirmation") or tool.get("confirm") or data["effect"] == "irreversible":
+        asks = step.get("requires_confirmation") or tool.get("confirm") or data["effect"] == "irreversible"
+        if asks or "approval" in data:
             seq = data.get("approval")
-            yes = digest("approval", [self.run, name, data["tool"], args, data["effect"]])
+            yes = digest("approval", [self.signed, name, data["tool"], args, data["effect"]])
             named, expires, people = self.given.get(seq, (None, None, ()))
-            fits = named == yes and len(people) >= step.get("approvers", 1) and seq not in self.used
-            self.need(
-                fits and (expires is None or self.at <= expires), "approval", f"{name} has no valid approval"
-            )
+            fits = named == yes and seq not in self.used and (expires is None or self.at <= expires)
+            self.need(fits and len(people) >= step.get("approvers", 1), "approval", f"{name} lacks approval")
             self.used.add(seq)
-        task.update(n=data["attempt"], effect=data["effect"], key=data["key"])
-        task["applied"] = "no"
+        task.update(n=data["attempt"], effect=data["effect"], key=data["key"], applied="no")
         self.proved(task, "maybe")
 
     def proved(self, task, applied):
@@ -226,14 +227,13 @@ class Log:
     def on_approval_requested(self, data, name, event):
         if data["kind"] == "approval" and "task" in event:
             args = {key: self.value(value) for key, value in data["args"].items()}
-            yes = digest("approval", [self.run, name, data["tool"], args, data["effect"]])
+            yes = digest("approval", [self.signed, name, data["tool"], args, data["effect"]])
             self.need(yes == data["args_digest"], "approval", f"the request of {name} shows another call")
         self.asked[name] = (data["kind"], data["args_digest"], data.get("expires_at"), set())
 
     def on_approval_answered(self, data, name, event):
         kind, named, expires, people = self.asked.get(name, (None, None, None, set()))
-        asked = (kind, named) == (data["kind"], data["args_digest"])
-        self.need(asked, "approval", f"an answer for {name} to a question that is not open")
+        self.need((kind, named) == (data["kind"], data["args_digest"]), "approval", f"{name}: not asked")
         over = expires is not None and self.at >= expires
         self.need(over == (data["verdict"] == "expired"), "approval", f"{name}: at a wrong time")
         own = data["verdict"] == "expired" or event.get("actor") == {"kind": "human", "id": data["by"]}

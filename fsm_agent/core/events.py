@@ -11,10 +11,9 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from fsm_agent.core import canon
+from fsm_agent.core import canon, upcasting
 from fsm_agent.core.errors import CorruptError
 
-VERSION: Final = 1
 _EVENT: Final = b"fsm_agent/event/v1\x00"
 _GENESIS: Final = b"fsm_agent/genesis/v1\x00"
 _SORTED = orjson.OPT_SORT_KEYS
@@ -40,6 +39,7 @@ TYPES: Final = (
     "run_asked",
     "run_closed",
     "run_created",
+    "run_forked",
     "run_moved",
     "task_moved",
 )
@@ -108,7 +108,7 @@ def to_body(event: Event, data: dict[str, Any] | None = None) -> bytes:
         "data": event.data if data is None else data,
         "seq": event.seq,
         "type": event.type,
-        "v": VERSION,
+        "v": upcasting.UPCASTERS.version_of(event.type),
     }
     if event.task is not None:
         body["task"] = event.task
@@ -122,20 +122,21 @@ def to_body(event: Event, data: dict[str, Any] | None = None) -> bytes:
 
 
 def from_body(body: bytes) -> Event:
-    """Read a body back.
+    """Read a body back; one that an older version wrote is read as this version writes it.
 
     Raises:
-        CorruptError: The bytes are no event of this version.
+        CorruptError: The bytes are no event of this version or one before.
     """
     try:
         raw = orjson.loads(body)
-        if type(raw["v"]) is not int or raw["v"] != VERSION:
-            raise CorruptError(f"event: version {raw['v']!r} was found; this program reads version {VERSION}")
+        version, name, data = raw["v"], raw["type"], raw["data"]
+        if type(version) is not int or version != upcasting.UPCASTERS.version_of(name):
+            data = upcasting.UPCASTERS.up(name, version, data)
         event = Event(
             raw["seq"],
             raw["at"],
-            raw["type"],
-            raw["data"],
+            name,
+            data,
             raw.get("task"),
             raw.get("cause"),
             raw.get("tx"),
@@ -148,6 +149,15 @@ def from_body(body: bytes) -> Event:
             f"event: the stored bytes are no event ({error}); nothing was read from them"
         ) from None
     return event
+
+
+def is_canonical(event: Event, body: bytes) -> bool:
+    """Whether *body*, from which *event* was read, is in the canonical form: sorted keys, no spaces, no key twice."""
+    if to_body(event) == body:
+        return True
+    raw = orjson.loads(body)
+    older: bool = raw["v"] < upcasting.UPCASTERS.version_of(event.type)
+    return older and orjson.dumps(raw, option=_SORTED) == body
 
 
 def _well_formed(event: Event) -> bool:

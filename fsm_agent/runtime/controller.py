@@ -36,7 +36,7 @@ from fsm_agent.runtime.proof.heads import Heads
 from fsm_agent.runtime.proof.signing import signer_for
 from fsm_agent.runtime.secrets.hiding import secrets_of
 from fsm_agent.runtime.secrets.vault import Vault, secret_inputs
-from fsm_agent.runtime.speaking import Speaking, holder_is_dead
+from fsm_agent.runtime.speaking import Speaking, dead_holder
 from fsm_agent.runtime.tools.toolbox import Toolbox
 from fsm_agent.stores import MEMORY, open_store
 from fsm_agent.stores.base import Store
@@ -153,7 +153,7 @@ class RunController(Speaking):
                 clock,
                 slots=0,
                 ttl_us=round(lease_s * 1_000_000),
-                force=run_id is not None and holder_is_dead(opened, run_id),
+                force=run_id is not None and dead_holder(opened, run_id),
                 listeners=listeners,
                 heads=heads,
             )
@@ -212,7 +212,7 @@ class RunController(Speaking):
                 has_planner=planner is not None,
                 slots=0,
                 ttl_us=round(lease_s * 1_000_000),
-                force=holder_is_dead(opened, run_id),
+                force=dead_holder(opened, run_id),
                 listeners=listeners,
                 heads=heads,
             )

@@ -36,13 +36,13 @@ from fsm_agent.runtime.secrets.vault import Vault
 from fsm_agent.stores.base import Store
 
 
-def holder_is_dead(store: Store, run: str) -> bool:
-    """Whether *run* is there and the process that holds it is known to be gone."""
+def dead_holder(store: Store, run: str) -> str | bool:
+    """Return who holds *run*, if that is a process known to be gone; else False. Somebody else may take it meanwhile."""
     try:
         owner = store.info(run).owner
     except NotFoundError:
         return False
-    return owner is not None and is_dead(owner)
+    return owner if owner is not None and is_dead(owner) else False
 
 
 class OpenQuestion:
@@ -162,7 +162,7 @@ class Speaking:
     def _deliver(self) -> None:
         """Own the run for a moment, start nothing, and take the letters."""
         try:
-            dead = holder_is_dead(self._store, self._id)
+            dead = dead_holder(self._store, self._id)
             deliver(self._store, self._id, force=dead, heads=self.heads)
         except (OwnedError, ConflictError):
             return  # somebody else was faster; the letter is theirs
@@ -224,3 +224,29 @@ class Speaking:
     async def note(self, text: str, *, by: str, task: str | None = None) -> None:
         """Put words into the log."""
         await self.say(Note(text=text, task=task, who=self._who(by)))
+
+    async def fork(self, at: int, *, by: str = "api", note: str = "", run_id: str | None = None) -> str:
+        """Begin a new run with the events of this one up to *at*, and return its id; open that to go on.
+
+        Results are kept and approvals are not; what this run did behind *at* is not done again.
+
+        Args:
+            at: Number of the last event to keep; the last of a batch.
+            by: Who forks.
+            note: Why.
+            run_id: Id of the new run; left out, one is made.
+
+        Raises:
+            RefusedError: Nothing can go on from there, this run could still act, or one of its effects is unknown.
+            NotFoundError: No such event.
+        """
+        from fsm_agent.runtime.driving.forking import (
+            fork_run,
+        )  # brings the replay along, which a run does not need
+
+        if self._engine is not None:
+            self._engine.flush()
+        who = self._who(by, note)
+        return fork_run(
+            self._store, self._id, at, who=who, ports=SystemPorts(), new=run_id, heads=self.heads
+        ).run

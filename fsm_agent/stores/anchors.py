@@ -70,7 +70,7 @@ def _place(path: str | os.PathLike[str], run: str) -> Path:
 def _turn(directory: Path) -> Iterator[None]:
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        files.lock(descriptor, fcntl.LOCK_EX, f"anchors in {directory}")
         yield
     finally:
         os.close(descriptor)

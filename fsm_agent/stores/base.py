@@ -118,12 +118,12 @@ class Store(Protocol):
         """
         ...
 
-    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool = False) -> Lease:
+    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool | str = False) -> Lease:
         """Take the run over: epoch + 1.
 
-        Allowed when nobody holds it, when the lease has expired, or with *force* (the caller knows that the
-        holder is dead). The same owner name asking twice is two owners: the second is refused while the first
-        lease is alive.
+        Allowed when nobody holds it, when the lease has expired, or with *force*: the name of a holder that the
+        caller knows to be dead, if it still is the holder; True for whoever holds it. The same owner name asking
+        twice is two owners: the second is refused while the first lease is alive.
 
         Raises:
             OwnedError: A living lease; names the holder and when it expires.

@@ -120,6 +120,16 @@ def taken_id(run: str) -> ConflictError:
     return ConflictError(f"run {shown(run)}: the id is taken; choose another, or acquire the run that has it")
 
 
+def check_free(run: str, holder: str | None, until_us: int, now_us: int, force: bool | str) -> None:
+    """Refuse a run that *holder* keeps from whoever asks for it with *force*; see ``Store.acquire``.
+
+    Raises:
+        OwnedError: It is kept.
+    """
+    if holder is not None and until_us > now_us and force is not True and force != holder:
+        raise owned(run, holder, until_us)
+
+
 def owned(run: str, owner: str, until_us: int) -> OwnedError:
     """Return the refusal of a run whose lease is alive."""
     return OwnedError(

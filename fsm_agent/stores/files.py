@@ -1,17 +1,24 @@
 """Small files that are whole or not there: replaced atomically, synced, named so that any run id fits."""
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import re
 import threading
+import time
 from pathlib import Path
 from typing import Final
+
+from fsm_agent.core.errors import StoreError
 
 JSONL_MARK: Final = "fsm_agent-store.json"
 """The file that makes a directory a JSONL store."""
 
 _PLAIN: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,79}")
+LOCK_S: Final = 10.0
+"""How long a call waits for other processes before it gives up, in seconds."""
+_PAUSE: Final = threading.Event()
 sync_data = getattr(os, "fdatasync", os.fsync)
 """Make a file's data durable; macOS has no ``fdatasync``."""
 
@@ -35,6 +42,30 @@ def identity(path: Path) -> tuple[int, int] | None:
     except FileNotFoundError:
         return None
     return found.st_dev, found.st_ino
+
+
+def lock(descriptor: int, how: int, what: str) -> None:
+    """Take ``flock`` on a file, and give up when another process does not let it go: it may have been stopped.
+
+    Args:
+        descriptor: The file's.
+        how: ``fcntl.LOCK_EX`` or ``fcntl.LOCK_SH``.
+        what: Names the file in the error.
+
+    Raises:
+        StoreError: It was not free for :data:`LOCK_S` seconds.
+    """
+    patience = time.monotonic() + LOCK_S
+    while True:
+        try:
+            return fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > patience:
+                raise StoreError(
+                    f"{what}: another process has kept it locked for {LOCK_S:g} s; nothing was written, try again, "
+                    "and look for a process that was stopped"
+                ) from None
+        _PAUSE.wait(0.002)  # nothing tells when a lock becomes free, and to wait in the system has no end
 
 
 def sync_directory(path: Path) -> None:

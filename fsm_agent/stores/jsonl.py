@@ -87,12 +87,11 @@ class JsonlStore:
             self._save(meta)
             return Lease(run=run, epoch=1, owner=owner)
 
-    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool = False) -> Lease:
+    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool | str = False) -> Lease:
         """Take the run over; as in the contract. Cuts a torn tail."""
         with self._turn(writing=True):
             meta = self._meta(run)
-            if meta.owner is not None and meta.lease_until_us > now_us and not force:
-                raise checks.owned(run, meta.owner, meta.lease_until_us)
+            checks.check_free(run, meta.owner, meta.lease_until_us, now_us, force)
             self._look(run, repair=True)
             self._save(attrs.evolve(meta, epoch=meta.epoch + 1, owner=owner, lease_until_us=now_us + ttl_us))
             return Lease(run=run, epoch=meta.epoch + 1, owner=owner)
@@ -127,7 +126,7 @@ class JsonlStore:
     ) -> Head:
         """Append the records; as in the contract.
 
-        Several batches in one call (an import) are written together, but each is whole or torn by itself.
+        Several batches in one call are written together, and if they begin the log, all of them are there or none.
         """
         with self._turn(writing=True):
             meta = self._current(lease)
@@ -299,7 +298,8 @@ class JsonlStore:
         with self._lock:
             self._check(writing=writing)
             if self._depth == 0 and self._lock_file >= 0:
-                fcntl.flock(self._lock_file, fcntl.LOCK_EX if writing else fcntl.LOCK_SH)
+                how = fcntl.LOCK_EX if writing else fcntl.LOCK_SH
+                files.lock(self._lock_file, how, f"store {self.location}")
             self._depth += 1
             try:
                 if self._depth == 1:

@@ -44,7 +44,7 @@ class LogFile:
             at = self.path.stat()
         except FileNotFoundError:
             raise self._corrupt("it is gone", self.head.seq) from None
-        if self._found not in (None, (at.st_dev, at.st_ino)):
+        if self._size and self._found != (at.st_dev, at.st_ino):
             raise self._corrupt("another file is in its place", self.head.seq)
         self._found = at.st_dev, at.st_ino
         if at.st_size == self._size:
@@ -92,6 +92,9 @@ class LogFile:
     def append(self, records: Sequence[Record], blobs: Mapping[str, bytes], head: Head) -> None:
         """Write whole batches, in one call; the values that the file has are left out.
 
+        Several batches at the beginning (an import, a fork) are there together or not at all: half a log that is
+        whole in itself would be gone on with.
+
         Args:
             records: Follow :attr:`head`, checked.
             blobs: Large values by digest, checked.
@@ -103,10 +106,15 @@ class LogFile:
         new = {name: value for name, value in blobs.items() if name not in self.blobs}
         data = b"".join(lines.blob_line(name, value) + b"\n" for name, value in new.items())
         data += b"".join(to_line(record) + b"\n" for record in records)
-        if self._descriptor < 0:
-            self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        self._soft = True
-        files.write_all(self._descriptor, data)
+        if self._size == 0 and lines.tx_of(records[0])[1] < len(records):
+            self.rest()
+            files.replace(self.path, data)
+            self._found = files.identity(self.path)
+        else:
+            if self._descriptor < 0:
+                self._descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+            self._soft = True
+            files.write_all(self._descriptor, data)
         self._size += len(data)
         self._lines += len(new) + len(records)
         self.records += records

@@ -66,11 +66,16 @@ class InboxFile:
     def look(self) -> Inbox:
         """Take in what has been added, and return all letters."""
         if not self._path.exists():
+            if self._size:
+                raise self._lost("is gone")
             return self._inbox
         with self._path.open("rb") as file:
             first = file.readline(_GENERATION_BYTES)
             if first != self._first and first.startswith(_GENERATION):  # written anew by somebody else
                 self._inbox, self._size, self._first = Inbox(), 0, first
+            size = file.seek(0, os.SEEK_END)
+            if size < self._size:
+                raise self._lost(f"has {size} bytes and had {self._size}")
             file.seek(self._size)
             data = file.read()
         for line in data.splitlines(keepends=True):
@@ -84,6 +89,12 @@ class InboxFile:
                 ) from None
             self._size += len(line)
         return self._inbox
+
+    def _lost(self, found: str) -> CorruptError:
+        return CorruptError(
+            f"{self._path}: it {found}, so letters were lost that nobody has answered; restore a backup, "
+            "or open the store again to go on without them"
+        )
 
     def post(self, run: str, posted_us: int, body: dict[str, Any]) -> int:
         """Write a letter, durably, and return its number."""

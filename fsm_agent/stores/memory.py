@@ -153,12 +153,11 @@ class MemoryStore:
             self._changes += 1
             return Lease(run=run, epoch=1, owner=owner)
 
-    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool = False) -> Lease:
+    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool | str = False) -> Lease:
         """Take the run over; as in the contract."""
         with self._lock:
             found = self._run(run)
-            if found.owner is not None and found.lease_until_us > now_us and not force:
-                raise checks.owned(run, found.owner, found.lease_until_us)
+            checks.check_free(run, found.owner, found.lease_until_us, now_us, force)
             found.epoch += 1
             found.owner = owner
             found.lease_until_us = now_us + ttl_us

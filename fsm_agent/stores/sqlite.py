@@ -100,12 +100,11 @@ class SqliteStore:
             )
         return Lease(run=run, epoch=1, owner=owner)
 
-    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool = False) -> Lease:
+    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool | str = False) -> Lease:
         """Take the run over; as in the contract."""
         with self._transaction(barrier=False):
             number, _, _, epoch, holder, until = self._run(run)
-            if holder is not None and until > now_us and not force:
-                raise checks.owned(run, holder, until)
+            checks.check_free(run, holder, until, now_us, force)
             self._link.db.execute(
                 "UPDATE runs SET epoch = epoch + 1, owner = ?, lease_until_us = ? WHERE number = ?",
                 (owner, now_us + ttl_us, number),

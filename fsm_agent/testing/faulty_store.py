@@ -90,7 +90,7 @@ class FaultyStore:
         """Register the run; as in the contract."""
         return self._change(lambda store: store.create(run, owner, now_us=now_us, ttl_us=ttl_us))
 
-    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool = False) -> Lease:
+    def acquire(self, run: str, owner: str, *, now_us: int, ttl_us: int, force: bool | str = False) -> Lease:
         """Take the run over; as in the contract."""
         return self._change(
             lambda store: store.acquire(run, owner, now_us=now_us, ttl_us=ttl_us, force=force)

@@ -172,6 +172,19 @@ class StoreContract(HandlesContract, RemovalContract):
         put(store, heir, barrier=True)
         store.close()
 
+    def test_a_run_is_taken_by_force_from_the_holder_that_was_named_and_from_no_other(
+        self, tmp_path: Path
+    ) -> None:
+        """Whoever found that holder dead may be slower than somebody else who found the same."""
+        store = self.open(tmp_path)
+        store.create("r", "dead", now_us=0, ttl_us=TTL_US)
+        with refuses(OwnedError, "dead"):
+            store.acquire("r", "bob", now_us=1, ttl_us=TTL_US, force="somebody")
+        assert store.acquire("r", "bob", now_us=1, ttl_us=TTL_US, force="dead").epoch == 2
+        with refuses(OwnedError, "bob"):
+            store.acquire("r", "cho", now_us=1, ttl_us=TTL_US, force="dead")
+        store.close()
+
     # The log
 
     def test_what_is_appended_is_read_back_byte_for_byte(self, tmp_path: Path) -> None:

@@ -383,3 +383,24 @@ def test_every_refusal_of_a_damaged_store_is_one_of_ours(whole, tmp_path):
         place = with_bytes(whole, tmp_path / str(number), line + b"\n" + content)
         with pytest.raises(FsmAgentError):
             taken_over(place)
+
+
+def test_an_inbox_that_was_deleted_or_cut_under_its_store_is_said_and_no_zeros_take_its_place(tmp_path):
+    store = JsonlStore(tmp_path / "runs")
+    store.create("r", "ann", now_us=0, ttl_us=1)
+    store.post("r", {"say": "one"}, now_us=1)
+    inbox = tmp_path / "runs" / "inbox.jsonl"
+    whole = inbox.read_bytes()
+    for harm in (inbox.unlink, lambda: inbox.write_bytes(whole[:-9]), lambda: inbox.write_bytes(b"")):
+        harm()
+        for call in (
+            lambda: store.post("r", {}, now_us=2),
+            lambda: store.letters("r"),
+            lambda: store.letter(1),
+        ):
+            with pytest.raises(CorruptError, match="letters were lost"):
+                call()
+        assert not inbox.exists() or b"\0" not in inbox.read_bytes()
+        inbox.write_bytes(whole)
+        assert [letter.body for letter in store.letters("r")] == [{"say": "one"}]
+    store.close()

@@ -1,19 +1,30 @@
 """Logs as files: bytes and hashes survive any way through stores and files, and nothing damaged gets in."""
 
+import contextlib
 import io
 import itertools
+import resource
+import signal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_agent.core.errors import ConflictError, CorruptError, NotFoundError, OwnedError, UsageError
+from fsm_agent.core.errors import (
+    ConflictError,
+    CorruptError,
+    NotFoundError,
+    OwnedError,
+    StoreError,
+    UsageError,
+)
 from fsm_agent.core.events import Event, Head, Record, chain, genesis, seal, to_line
 from fsm_agent.stores import open_store
 from fsm_agent.stores.lines import Blob
 from fsm_agent.stores.memory import MemoryStore
 from fsm_agent.stores.transfer import export_run, import_run, read_log
 from fsm_agent.testing.store_contract import batch, head_of, put
+from tests.crash.rig import lives
 
 RUN = "reise/报销 2026"
 NEWLINE = b"\n"
@@ -227,3 +238,41 @@ def test_a_run_without_events_is_not_exported():
     with pytest.raises(NotFoundError, match="no events yet"):
         export_run(store, "r", io.BytesIO())
     assert store.head("r") == Head(0, genesis("r").hash)
+
+
+@contextlib.contextmanager
+def files_of_at_most(size):
+    """As on a full disk: a file that grows beyond *size* bytes ends there, with an error."""
+    old, heard = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, old[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, old)
+        signal.signal(signal.SIGXFSZ, heard)
+
+
+@pytest.mark.parametrize("name", ["runs.db", "runs.jsonl"])
+def test_a_log_whose_import_finds_the_disk_full_is_not_there_in_part(tmp_path, name):
+    """Half a log would look like a run that stands where it did long ago, and its effects would be made again."""
+    _, _, store, _ = lives("fine", [])
+    log = tmp_path / "log.jsonl"
+    with log.open("wb") as file:
+        head = export_run(store.survivor(kept=store.soft_changes()), "r", file)
+    size, failed = log.stat().st_size, 0
+    for number, limit in enumerate(range(600, 4 * size, size // 11)):
+        place = tmp_path / str(number) / name
+        open_store(place).close()
+        with files_of_at_most(limit):
+            try:
+                store = open_store(place)
+                import_run(store, log, owner="ann", now_us=1)
+                store.close()
+            except StoreError:
+                failed += 1
+        again = open_store(place)
+        assert [info.head.seq for info in again.runs()] in ([], [0], [head.seq])
+        import_run(again, log, owner="ann", now_us=10**9)
+        assert again.head("r") == head
+        again.close()
+    assert failed > 3

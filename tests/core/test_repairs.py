@@ -1,6 +1,8 @@
 """Repairs as data: what a file may say, which repair fits a failure, and that none of them passes by the gate."""
 
 import json
+import tomllib
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from fsm_agent.core.errors import ConfigError
 from fsm_agent.core.replanning import repairing, repairs
 from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.tools import Parameter
+from fsm_agent.runtime.configs import load_repairs
 from fsm_agent.testing.scenario import parse
 from fsm_agent.testing.simulate import RUN_ID, simulate
 from tests.core.kit import reseal, tool
@@ -382,3 +385,26 @@ def test_an_audit_sees_a_repair_that_proposes_something_else():
         records, head = reseal(RUN_ID, [*events[:place], forged, *events[place + 1 :]])
         checks = {f.check for f in audit(RUN_ID, records, lambda digest: None, head=head).findings}
         assert checks == {"plan-through-the-gate"}
+
+
+def test_the_example_of_the_page_is_one_that_can_be_read():
+    page = (Path(__file__).parents[2] / "docs" / "replanning.md").read_text("utf-8")
+    document = tomllib.loads(page.partition("```toml\n")[2].partition("```")[0])
+    (own, *shipped) = repairs.read(document, where="page", base=load_repairs())
+    assert (own.id, own.names("orders.find"), own.copy) == (
+        "ask-the-archive",
+        ("orders.find_archive",),
+        ("number",),
+    )
+    assert tuple(shipped) == load_repairs()
+
+
+def test_the_shipped_repairs_say_why_in_both_languages():
+    assert {r.id for r in load_repairs()} >= {
+        "authenticate",
+        "other-source",
+        "faster-route",
+        "parallel-route",
+        "wait",
+    }
+    assert all(r.why and r.why_zh for r in load_repairs())

@@ -1,6 +1,8 @@
 """A person's word that came in a letter is taken once, and its writer hears what became of it, whoever died between."""
 
+import asyncio
 import contextlib
+import threading
 
 import pytest
 
@@ -191,5 +193,40 @@ def test_a_number_that_comes_again_in_another_store_is_another_letter(tmp_path):
         assert len({event.actor["letter"].split("@")[0] for event in of_letters(second)}) == 1
         first.close()
         second.close()
+
+    go(scenario())
+
+
+@pytest.mark.parametrize("name", ["runs.db", "runs.jsonl"])
+def test_a_letter_that_arrives_at_the_moment_of_the_close_is_answered_once(tmp_path, name):
+    """By the owner that is about to leave, or by whoever finds that nobody is there any more."""
+    texts = [f"word {number}" for number in range(12)]
+
+    async def scenario():
+        place = tmp_path / name
+        plan = one("do", requires_confirmation=True)
+        async with await RunController.start(plan, toolbox(lambda: 1), store=place, run_id="r") as run:
+            await run.wait()
+
+        def say(text, ready):
+            async def words():
+                async with await RunController.attach(place, "r") as other:
+                    ready.wait()
+                    await other.note(text, by="ann")
+
+            asyncio.run(words())
+
+        for text in texts:
+            ready = threading.Barrier(2)
+            run = await RunController.open(place, "r", toolbox(lambda: 1))
+            said = asyncio.get_running_loop().run_in_executor(None, say, text, ready)
+            await asyncio.to_thread(ready.wait)
+            await run.close()
+            await said
+        store = open_store(place)
+        assert store.letters("r") == []
+        found = [from_body(r.body).data.get("text") for r in store.read("r")]
+        assert [text for text in found if text] == texts
+        store.close()
 
     go(scenario())

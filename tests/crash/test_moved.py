@@ -9,6 +9,7 @@ import pytest
 
 from fsm_agent import RunController, audit
 from fsm_agent.core.errors import CorruptError, NotFoundError, StoreDeadError
+from fsm_agent.runtime.proof.heads import Heads
 from fsm_agent.runtime.proof.logs import is_store
 from fsm_agent.stores import open_store
 from tests.runtime.runs import go, one, plan_of, toolbox
@@ -143,6 +144,7 @@ def test_a_store_that_was_only_copied_or_linked_is_still_the_same(tmp_path, name
 
     go(scenario())
     assert is_store(place)
+    assert Heads.beside(str(place)).read("r") == Heads.beside(str(link)).read("r") is not None
     assert audit(place, run="r").verdict == "clean"
 
 

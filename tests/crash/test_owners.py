@@ -12,6 +12,8 @@ import pytest
 
 from fsm_agent import RunController, audit
 from fsm_agent.core.errors import FencedError, OwnedError, RefusedError
+from fsm_agent.runtime.driving import owner
+from fsm_agent.runtime.driving.owner import is_dead, owner_name
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.stores import open_store
 from tests.crash.owner import toolbox as owner_toolbox
@@ -80,6 +82,98 @@ def test_a32_of_two_processes_that_take_one_run_over_one_is_refused_before_any_c
     for rival, words in zip(rivals, said, strict=True):
         assert words.split()[0] == ("done" if rival.returncode == 0 else "OwnedError"), words
     assert [n for _, n, _ in payments(tmp_path)] == ["1", "2"]
+
+
+def gone():
+    """The name of an owner whose process was of this host and is gone."""
+    with subprocess.Popen([sys.executable, "-c", "pass"]) as child:
+        child.wait()
+    host, _, started, chance = owner_name().rsplit(":", 3)
+    return f"{host}:{child.pid}:{started}:{chance}"
+
+
+@pytest.mark.parametrize("name", ["runs.db", "runs.jsonl"])
+def test_a_dead_owners_run_that_somebody_else_has_taken_meanwhile_is_theirs(tmp_path, name):
+    """Whoever found the owner dead takes the run from that owner, and from nobody else."""
+
+    async def scenario():
+        place = tmp_path / name
+        plan = one("do", requires_confirmation=True)
+        async with await RunController.start(plan, toolbox(lambda: 1), store=place, run_id="r") as run:
+            await run.wait()
+        store = open_store(place)
+        now = SystemPorts().now_us()
+        assert is_dead(gone())
+        dead = store.acquire("r", gone(), now_us=now, ttl_us=60_000_000)
+        heirs = []
+
+        class Slow:
+            """Between the look at the owner and the taking of the run another process is faster."""
+
+            def __getattr__(self, name):
+                if name == "acquire" and not heirs:
+                    heirs.append(store.acquire("r", "heir", now_us=now, ttl_us=60_000_000, force=dead.owner))
+                return getattr(store, name)
+
+        with pytest.raises(OwnedError, match="heir"):
+            await RunController.open(Slow(), "r", toolbox(lambda: 1))
+        store.renew(heirs[0], now_us=now, ttl_us=1)
+        store.close()
+
+    go(scenario())
+
+
+def test_a_process_of_another_container_is_not_taken_for_dead():
+    """Hosts that share a name and a disk may have process tables of their own, in which nobody sees the other's."""
+    dead = gone()
+    host = dead.split(":")[0]
+    assert is_dead(dead)
+    assert not is_dead(dead.replace(host, f"{host}/4026532001", 1))
+    assert not is_dead(dead.replace(host, "elsewhere", 1))
+    assert not is_dead("ann")
+    assert not is_dead(owner_name())
+
+
+def test_a_process_that_cannot_be_looked_at_now_is_not_taken_for_dead():
+    """A process that has used its file descriptors up still sees that others are there, but not since when."""
+    code = """
+import os, resource, sys
+from fsm_agent.runtime.driving.owner import is_dead, owner_name
+mine = owner_name()
+host, pid, started, chance = sys.argv[1].rsplit(":", 3)
+assert not is_dead(sys.argv[1])
+assert is_dead(f"{host}:{pid}:{int(started) - 1}:{chance}"), "the pid is used again"
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+try:
+    open("/dev/null")
+except OSError:
+    pass
+else:
+    sys.exit(2)
+assert not is_dead(sys.argv[1])
+assert not is_dead(f"{host}:{pid}:{int(started) - 1}:{chance}"), "nobody can say now"
+assert not is_dead(mine)
+nameless = owner_name()
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+assert not is_dead(nameless)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, owner_name()],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_name_of_an_owner_in_a_container_names_its_process_table(monkeypatch):
+    plain = owner_name().split(":")[0]
+    monkeypatch.setattr(owner, "_OWN_TABLE", 1)
+    inside = owner_name().split(":")[0]
+    assert inside.startswith(f"{plain.split('/')[0]}/")
+    assert not is_dead(owner_name())
 
 
 def test_a_run_that_was_just_started_here_is_not_taken_for_one_to_recover(tmp_path):

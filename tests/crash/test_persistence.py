@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fsm_agent import RunController, audit
+from fsm_agent import RunController, Toolbox, audit, what_if
 from fsm_agent.core.errors import ConflictError, CorruptError, FsmAgentError, UsageError
 from fsm_agent.runtime.configs import load_rules
 from fsm_agent.stores import open_store
@@ -243,3 +243,51 @@ def test_a87_tools_registered_in_another_order_change_no_decision(tmp_path):
 
     go(scenario())
     assert audit(tmp_path / "0.db", run="r").decisions == audit(tmp_path / "1.db", run="r").decisions
+
+
+# ── the past, gone into anew ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_a86_a_fork_carries_no_later_approval_and_repeats_no_write_and_a_what_if_calls_nothing(
+    tmp_path, name
+):
+    async def scenario():
+        place, called = tmp_path / name, []
+        tools = Toolbox()
+        for tool in ("pay", "send"):
+            tools.add(lambda tool=tool: called.append(tool), effect="write", name=tool, settle_s=0)
+        tools.add(lambda: called.append("look"), effect="read", name="look")
+        plan = plan_of(
+            {"id": "a", "tool": "pay"},
+            {"id": "b", "tool": "look", "depends_on": ["a"], "requires_confirmation": True},
+            {"id": "c", "tool": "send", "depends_on": ["b"], "requires_confirmation": True},
+        )
+        async with await RunController.start(plan, tools, store=place, run_id="r") as run:
+            for _ in range(2):
+                await run.wait()
+                (question,) = run.questions
+                await question.approve(by="ann")
+            assert (await run.wait())["state"] == "done"
+            answered = [e.seq async for e in run.events() if e.type == "approval_answered"]
+        assert called == ["pay", "look", "send"]
+        async with await RunController.attach(place, "r") as past:
+            fork = await past.fork(answered[0] - 1, by="bob")
+        assert fork != "r"
+        async with await RunController.open(place, fork, tools) as run:
+            await run.wait()
+            assert [q.task for q in run.questions] == ["b"], "what was approved later is asked anew"
+            await run.questions[0].approve(by="bob")
+            await run.wait()
+            for question in run.questions:
+                await question.approve(by="bob")
+            assert (await run.wait())["state"] == "done"
+        assert called == ["pay", "look", "send", "look"], (
+            "what was done is not done again, also behind the cut"
+        )
+        before = list(called)
+        found = what_if(place, rules="conservative", run="r")
+        assert called == before
+        assert found is not None
+
+    go(scenario())

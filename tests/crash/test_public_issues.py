@@ -141,6 +141,7 @@ KINDS = {
     },
     "log": {
         "A84": "crash/test_tampering.py::test_a84_every_flipped_bit_is_noticed_by_whoever_reads_the_log",
+        "A86": "crash/test_persistence.py::test_a86_a_fork_carries_no_later_approval_and_repeats_no_write_and_a_what_if_calls_nothing",
         "A87": "crash/test_persistence.py::test_a87_an_audit_is_the_same_in_every_process_whatever_its_hash_seed_zone_and_language",
     },
 }

@@ -239,6 +239,25 @@ class Gamble:
                 other["depends_on"] = [new if name == old else name for name in other["depends_on"]]
         step["id"] = new
 
+    def repairs(self) -> Any:
+        """Rules that mend, sensible or not; they insert under names that a person may be asked about."""
+        if self.maybe():
+            return "none"
+        rows = []
+        for name in NEW[: 1 + self.choose(len(NEW))]:
+            row: dict[str, Any] = {
+                "id": name,
+                "signal": [self.pick(("not_found", "bad_request", "repeated_error", "transient_error"))],
+                "effect": ["read", self.pick(("idempotent", "write", "irreversible"))],
+                "do": self.pick(("insert", "switch")),
+                "tool": [self.pick(tuple(EFFECTS)), "look"],
+                "why": "it may help",
+            }
+            if self.maybe():
+                row["args"] = {"x": self.pick((1, 7, "$a.n", "$gone.n"))}
+            rows.append(row)
+        return {"schema": 1, "repair": rows}
+
     # ── people, and the whole ─────────────────────────────────────────────────────────────────────────────────
 
     def operator(self) -> list[dict[str, Any]]:
@@ -284,6 +303,7 @@ class Gamble:
             "workers": 1 + self.choose(4),
             "tools": self.tools,
             "planner": self.proposals(),
+            "repairs": self.repairs(),
             "operator": self.operator(),
             "expect": {},
         }

@@ -38,5 +38,5 @@ def test_the_gambles_are_worth_their_name():
         origins |= {e.data["origin"] for e in result.events if e.type == "plan_adopted"}
         ends.add(result.run)
     assert gates >= {"parse", "validate", "scope", "reuse", "strategy", "planner", "infeasible"}
-    assert origins >= {"initial", "model", "alternative", "human"}
+    assert origins >= {"initial", "model", "rule", "alternative", "human"}
     assert ends >= {"done", "awaiting-confirmation", "unknown-result"}

@@ -210,14 +210,6 @@ def outcome_signal(log: Checker, event: Event) -> Said:
     return "" if data["signal"] == said else f"the outcome says {said}, and {data['signal']} is signalled"
 
 
-def timed_out_in_time(log: Checker, event: Event) -> Said:
-    """A call is given up for its deadline when the deadline has passed, and not before."""
-    if event.data["outcome"]["kind"] != "timeout":
-        return None
-    early = (log.task.deadline_at - event.at) / 1e6
-    return "" if early <= 0 else f"{event.task} timed out {early:g} s before its deadline"
-
-
 def probe_in_time(log: Checker, event: Event) -> Said:
     """A probe asks about an unknown result, one at a time, and not before its effect must be visible."""
     task = log.task
@@ -288,7 +280,6 @@ CALLS: Final[tuple[Check, ...]] = (
     check("E8", given_up_for_its_condition, "task:cancel"),
     check("E8", success_is_verified, "task:succeed", "task:fail"),
     check("D2", outcome_signal, "task:fail", "task:lose"),
-    check("D5", timed_out_in_time, "task:fail", "task:lose"),
     check("D5", probe_in_time, "probe_sent"),
     check("B3", probe_of_the_attempt, "probe_sent", "reconciled"),
     check("E5", verdict_has_a_source, "reconciled"),

@@ -12,6 +12,7 @@ import attrs
 from fsm_agent.core.audit.calls import CALLS
 from fsm_agent.core.audit.check import ALL, BATCH, LOG, Check, Said
 from fsm_agent.core.audit.checker import Checker
+from fsm_agent.core.audit.forks import FORKS
 from fsm_agent.core.audit.integrity import INTEGRITY, READER
 from fsm_agent.core.audit.moves import MOVES
 from fsm_agent.core.audit.parts import PARTS
@@ -21,7 +22,7 @@ from fsm_agent.core.audit.policy import POLICY
 from fsm_agent.core.events import TYPES, Event
 from fsm_agent.core.machine import TABLES
 
-_ALL: Final = (*READER, *INTEGRITY, *MOVES, *POLICY, *PLANS, *CALLS, *PARTS, *PEOPLE)
+_ALL: Final = (*READER, *INTEGRITY, *MOVES, *POLICY, *PLANS, *CALLS, *PARTS, *PEOPLE, *FORKS)
 CHECKS: Final[dict[str, Check]] = {
     c.id: c for c in sorted(_ALL, key=lambda c: (c.rule[0], int(c.rule[1:]), c.id))
 }

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from fsm_agent.core.audit.check import ALL, BATCH, Check, Said, check, made_by_reader
 from fsm_agent.core.audit.checker import Checker, by_person
-from fsm_agent.core.events import TYPES, Event, Head, Record, chain, from_body, hydrate, to_body
+from fsm_agent.core.events import TYPES, Event, Head, Record, chain, from_body, hydrate, is_canonical
 from fsm_agent.core.machine import FINAL_RUN_STATES
 
 _AFTER_END: Final = frozenset(
@@ -50,7 +50,9 @@ def readable(record: Record) -> Event:
 def canonical_bytes(event: Event, record: Record) -> str:
     """The stored bytes are the canonical form of the event: sorted keys, no spaces, no key twice."""
     return (
-        "" if to_body(event) == record.body else "the stored bytes are not the canonical form of this event"
+        ""
+        if is_canonical(event, record.body)
+        else "the stored bytes are not the canonical form of this event"
     )
 
 

@@ -125,7 +125,9 @@ def _default_arguments(
 
 def approval_digest(run: Run, task: Task, spec: ToolSpec, args: Mapping[str, Any]) -> str:
     """Return what an approval binds: run, task, tool, arguments, effect class."""
-    return canon.value_digest("approval", [run.id, task.id, spec.name, args, spec.effect.value])
+    return canon.value_digest(
+        "approval", [run.signed_as or run.id, task.id, spec.name, args, spec.effect.value]
+    )
 
 
 def needs_approval(task: Task, spec: ToolSpec) -> bool:

@@ -47,6 +47,7 @@ def apply(run: Run, event: Event) -> None:
 def _run_created(run: Run, event: Event) -> None:
     data = event.data
     run.table = rules.from_canonical(data["rules"])
+    run.root = run.signed_as = data.get("root", "")
     run.inputs = dict(data["inputs"])
     _declare_tools(run, data)
     run.repairs = repairs.from_log(data.get("repairs", ()))
@@ -69,6 +70,22 @@ def _owner_changed(run: Run, event: Event) -> None:
         for name, spec in run.tools.items():
             if name in before and before[name].schema_digest != spec.schema_digest:
                 run.put(run.retooled, name, event.seq)
+
+
+def _run_forked(run: Run, event: Event) -> None:
+    """From here on it is a run of its own: what people approved is asked anew, what the family did is never done again."""
+    data = event.data
+    run.signed_as, run.epoch = data["run"], data["epoch"]
+    run.asked, run.asked_for = 0, ""  # whoever was asked answers another run
+    if run.state is RunState.RUNNING:
+        run.account.active_us -= data["idle_us"]  # between the cut and the fork nobody drove it
+    for task in run.tasks.values():
+        if task.armed is not None:
+            run.touch(task)
+            task.armed = None
+    for effect in data["effects"]:
+        if effect["effect"] in WRITES and run.keys.get(effect["key"]) != "yes":
+            run.put(run.keys, effect["key"], "yes")
 
 
 def _plan_adopted(run: Run, event: Event) -> None:
@@ -369,6 +386,7 @@ _FOLDS: Final[dict[str, Callable[[Run, Event], None]]] = {
     "run_asked": _run_asked,
     "run_closed": _run_closed,
     "run_created": _run_created,
+    "run_forked": _run_forked,
     "run_moved": _run_moved,
     "task_moved": moved.task_moved,
 }

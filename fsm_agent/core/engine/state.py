@@ -51,6 +51,8 @@ class Run:
 
     Attributes:
         id: The run's id.
+        root: Of a run that was forked from another: the id under which keys are made, that of the first of the family.
+        signed_as: The same for what people approve: of events before the fork the parent's id, then its own.
         state: The machine's state.
         seq: Of the last event.
         at: Its time.
@@ -107,6 +109,8 @@ class Run:
     """
 
     id: str
+    root: str = ""
+    signed_as: str = ""
     state: RunState = RunState.PENDING
     seq: int = 0
     at: int = 0
@@ -330,8 +334,8 @@ class Run:
         return unknown
 
     def key_of(self, task: Task, args_digest: str) -> str:
-        """Return the idempotency key of a call of *task*: stable over retries, crashes and replans."""
-        return canon.value_digest("key", [self.id, task.id, args_digest])[:32]
+        """Return the idempotency key of a call of *task*: stable over retries, crashes, replans and forks."""
+        return canon.value_digest("key", [self.root or self.id, task.id, args_digest])[:32]
 
     def spec_of(self, task: Task) -> ToolSpec | None:
         """Return the tool that *task* called last, or would call; None if a person or an unknown tool does it."""
@@ -346,6 +350,8 @@ class Run:
 
 
 _SCALARS: Final = (
+    "root",
+    "signed_as",
     "state",
     "seq",
     "at",

@@ -200,10 +200,10 @@ def _is_over(fault: Fault, kept: int) -> bool:
 def _asking(run: Run, plan: Plan) -> Plan:
     """Let every step that is no read, and new or changed, ask a person before it runs; after a breach every one."""
     assert run.plan is not None, "no plan in force"
-    before = strategy.bares(run.plan)
+    before = dict(strategy.documents(run.plan.doc["steps"]))
 
     def asking(step: Step, doc: Any, *, new: bool) -> Any:
-        new = new or before.get(step.id) != strategy.bare(doc)
+        new = new or not strategy.same(before.get(step.id), doc)
         if step.plan:
             inner = zip(step.plan, doc["plan"]["steps"], strict=True)
             within = new and step.for_each is not None
@@ -229,12 +229,12 @@ def _writes(run: Run, step: Step) -> bool:
 def _in_scope(run: Run, plan: Plan, scope: str, failed: str | None) -> None:
     """Refuse a change outside the scope, and any change of a call that is out or unknown."""
     assert run.plan is not None, "no plan in force"
-    new = strategy.bares(plan)
+    new = dict(strategy.documents(plan.doc["steps"]))
     root = planned_as(failed) if failed is not None else None
     free = strategy.descendants(run.plan, [root]) if scope == "local" and root is not None else None
     for name, doc in strategy.documents(run.plan.doc["steps"]):
         task = run.tasks[name]
-        if task.state is TaskState.DONE or new.get(task.id) == strategy.bare(doc):
+        if task.state is TaskState.DONE or strategy.same(new.get(task.id), doc):
             continue
         busy = _busy(run, task)
         if busy is not None:
@@ -318,8 +318,10 @@ def _after_writes(run: Run, plan: Plan) -> set[str]:
 def _unchanged(run: Run, plan: Plan) -> set[str]:
     """Return the steps that are in the plan in force and the same there."""
     assert run.plan is not None, "no plan in force"
-    before = strategy.bares(run.plan)
-    return {name for name, doc in strategy.bares(plan).items() if before.get(name) == doc}
+    before = dict(strategy.documents(run.plan.doc["steps"]))
+    return {
+        name for name, doc in strategy.documents(plan.doc["steps"]) if strategy.same(before.get(name), doc)
+    }
 
 
 def _same_call(run: Run, task: Task, step: Step, digest: str | None) -> bool:

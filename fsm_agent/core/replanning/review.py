@@ -21,7 +21,7 @@ def digest(run: Run) -> str:
     """Return the digest that an approval of the plan in force must state."""
     assert run.plan is not None, "no plan"
     return canon.value_digest(
-        "review", [run.id, run.plan.digest, run.inputs, run.constraint_values, run.budgets]
+        "review", [run.signed_as or run.id, run.plan.digest, run.inputs, run.constraint_values, run.budgets]
     )
 
 

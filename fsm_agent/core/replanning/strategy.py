@@ -185,18 +185,22 @@ class Diff:
 
 def diff(old: Plan, new: Plan) -> Diff:
     """Return what differs between *old* and *new*; descriptions of calls do not count."""
-    was, is_ = bares(old), bares(new)
+    before = dict(documents(old.doc["steps"]))
+    after = dict(documents(new.doc["steps"]))
+    kept = {i for i, doc in after.items() if same(before.get(i), doc)}
     return Diff(
-        kept=tuple(i for i in is_ if was.get(i) == is_[i]),
-        changed=tuple(i for i in is_ if i in was and was[i] != is_[i]),
-        added=tuple(i for i in is_ if i not in was),
-        removed=tuple(i for i in was if i not in is_),
+        kept=tuple(i for i in after if i in kept),
+        changed=tuple(i for i in after if i in before and i not in kept),
+        added=tuple(i for i in after if i not in before),
+        removed=tuple(i for i in before if i not in after),
     )
 
 
-def bares(plan: Plan) -> dict[str, dict[str, Any]]:
-    """Return what :func:`bare` gives for every step of *plan* that is a task from the beginning, by id."""
-    return {name: bare(doc) for name, doc in documents(plan.doc["steps"])}
+def same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool:
+    """Whether two documents of steps say the same, words aside; one that is not there says nothing."""
+    if one is None or other is None:
+        return False
+    return one == other or bare(one) == bare(other)
 
 
 def bare(doc: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import CorruptError
 from fsm_agent.core.events import Event
 from fsm_agent.core.replay.bars import Bar, Bars, Mark
+from fsm_agent.core.replay.ledger import Effect, Ledger
 from fsm_agent.core.replay.player import Replay
 from fsm_agent.core.rules.table import Table
 
@@ -101,37 +102,6 @@ class Asked:
 
 
 @attrs.frozen(kw_only=True)
-class Effect:
-    """A call that may change the world: its intent, and what is known of it.
-
-    Attributes:
-        task: The task.
-        attempt: Which of its attempts.
-        tool: What was called.
-        effect: Its effect class.
-        key: Idempotency key.
-        args: Arguments, as logged.
-        seq: Of the intent.
-        at: When.
-        approval: Seq of the approval that it consumed, or None.
-        applied: ``yes``, ``no`` or ``maybe``, as far as the log knows at its end.
-        proof: (seq, words) of everything that says so, oldest first.
-    """
-
-    task: str
-    attempt: int
-    tool: str
-    effect: str
-    key: str
-    args: Mapping[str, Any]
-    seq: int
-    at: int
-    approval: int | None
-    applied: str = "maybe"
-    proof: tuple[tuple[int, str], ...] = ()
-
-
-@attrs.frozen(kw_only=True)
 class Used:
     """The meters right after an event, by :data:`METERS`."""
 
@@ -205,7 +175,7 @@ class _Teller:
         self.plans: list[PlanVersion] = []
         self.decisions: list[Explained] = []
         self.questions: dict[int, Asked] = {}
-        self.effects: dict[tuple[str, int], Effect] = {}
+        self.ledger = Ledger()
         self.used: list[Used] = []
         self.rows: dict[str, int] = {}
         self._asking: dict[str, int] = {}
@@ -217,6 +187,7 @@ class _Teller:
             self.rows[event.data["rule"]] = self.rows.get(event.data["rule"], 0) + 1
         apply(self.run, event)
         self.bars.add(event)
+        self.ledger.add(event)
         tells = _TELLS.get(event.type)
         if tells is not None:
             tells(self, event)
@@ -236,7 +207,7 @@ class _Teller:
             marks=tuple(self.bars.marks),
             decisions=tuple(self.decisions),
             questions=tuple(self.questions.values()),
-            effects=tuple(self.effects.values()),
+            effects=tuple(self.ledger.effects.values()),
             used=(*self.used, end),
             limits=_limits(self.run),
             rows=self.rows,
@@ -293,49 +264,12 @@ class _Teller:
         self._approvals[event.seq] = seq
 
     def moved(self, event: Event) -> None:
-        data, task = event.data, event.task or ""
+        data = event.data
         if data["trigger"] == "start":
             approval = data.get("approval")
             if approval in self._approvals:
                 asked = self._approvals[approval]
                 self.questions[asked] = attrs.evolve(self.questions[asked], used_by=event.seq)
-            if data["effect"] != "read":
-                self._intent(event)
-        elif "outcome" in data:
-            applied = "yes" if data["trigger"] == "succeed" else data["outcome"].get("applied", "maybe")
-            self._proved(task, data["attempt"], event.seq, data["trigger"], applied)
-        elif data["trigger"] in ("settle", "clear"):
-            applied = data.get("applied", "yes")
-            words = str(data["evidence"].get("words", data["trigger"]))
-            self._proved(task, data["attempt"], event.seq, words, applied)
-
-    def _intent(self, event: Event) -> None:
-        data = event.data
-        self.effects[event.task or "", data["attempt"]] = Effect(
-            task=event.task or "",
-            attempt=data["attempt"],
-            tool=data["tool"],
-            effect=data["effect"],
-            key=data["key"],
-            args=data["args"],
-            seq=event.seq,
-            at=event.at,
-            approval=data.get("approval"),
-        )
-
-    def late(self, event: Event) -> None:
-        outcome = event.data["outcome"]
-        applied = "yes" if outcome["kind"] == "value" else outcome.get("applied", "maybe")
-        self._proved(event.task or "", event.data["attempt"], event.seq, "a late reply", applied)
-
-    def _proved(self, task: str, attempt: int, seq: int, words: str, applied: str) -> None:
-        """What says something of an effect; once it is known to be there, nothing says it away."""
-        found = self.effects.get((task, attempt))
-        if found is not None:
-            known = "yes" if found.applied == "yes" else applied
-            self.effects[task, attempt] = attrs.evolve(
-                found, applied=known, proof=(*found.proof, (seq, words))
-            )
 
 
 _TELLS: Final[dict[str, Callable[[_Teller, Event], None]]] = {
@@ -343,7 +277,6 @@ _TELLS: Final[dict[str, Callable[[_Teller, Event], None]]] = {
     "approval_requested": _Teller.asked,
     "approval_answered": _Teller.answered,
     "task_moved": _Teller.moved,
-    "late_result": _Teller.late,
 }
 
 

@@ -84,7 +84,7 @@ class Param(NamedTuple):
         """How usage names it, such as ``RUN``, ``[TASK]…`` or ``--input K=V``."""
         name = self.metavar or self.name.upper()
         if self.flags:
-            return f"{self.flags[0]} {name}"
+            return self.flags[0] if self.kind == "flag" else f"{self.flags[0]} {name}"
         name += "…" if self.many else ""
         return name if self.required else f"[{name}]"
 

@@ -1,14 +1,4 @@
-"""Break points: what a person waits for, in one word, and whether the next events would bring it.
-
-=====================  ==================================================================
-``T6``                 before T6 is started
-``T6:done``            once T6 is in that state
-``state=STATE``        once any task, or the run, is in that state
-``signal=NAME``        once the table was asked about that signal; ``*`` and ``?`` match
-``decision=NAME``      once it decided so; ``*`` and ``?`` match
-``budget.NAME<N``      once less than N, or than N %, of that budget is left
-=====================  ==================================================================
-"""
+"""Break points: what a person waits for, in one word, and whether the next events would bring it."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -22,6 +12,15 @@ from fsm_agent.core.events import Event
 from fsm_agent.core.machine import STATES
 from fsm_agent.core.signals import Signal
 
+MEANINGS: Final = (
+    ("T6", "before T6 is started"),
+    ("T6:done", "once T6 is in that state"),
+    ("state=STATE", "once any task, or the run, is in that state"),
+    ("signal=NAME", "once the table was asked about that signal; * and ? match"),
+    ("decision=NAME", "once it decided so; * and ? match"),
+    ("budget.NAME<N", "once less than N, or than N %, of that budget is left"),
+)
+"""Every form, and when it comes."""
 FORMS: Final = "TASK, TASK:STATE, state=STATE, signal=NAME, decision=NAME, budget.NAME<N or budget.NAME<N%"
 BUDGETS: Final = ("tool_calls", "planner_calls", "tokens", "cost_micros", "active_s")
 _BUDGET: Final = re.compile(r"budget\.(\w+)<(\d{1,15}(?:\.\d{1,6})?)(%?)")

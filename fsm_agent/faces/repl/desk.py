@@ -289,16 +289,19 @@ class Desk:
             until: A condition for this drive alone.
             once: Let what is ready start once, and stop there; break points do not count.
 
+        A run that has ended stays as it is.
+
         Raises:
-            RefusedError: The run has ended, or is driven behind the prompt already.
+            RefusedError: The run is driven behind the prompt already.
         """
         if self.background is not None and self.background is not asyncio.current_task():
             raise RefusedError("prompt: the run is driven behind the prompt already; pause stops it")
+        self.drove, before = True, self.view()
+        if before is not None and before.state in _OVER:
+            self.hit = None
+            return
         controller = await self.own()
         run = controller.run
-        if run.state in _OVER:
-            raise RefusedError(f"run {run.id}: it is {run.state.value}; nothing is left to drive")
-        self.drove = True
         if stopped(run):
             await controller.say(Resume(who=places.speaker(self.screen, None)))
         if once:

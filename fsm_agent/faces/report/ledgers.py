@@ -6,7 +6,8 @@ from typing import Any, Final
 from fsm_agent.core.audit.why import Explained, words_of
 from fsm_agent.core.engine.records import RUN
 from fsm_agent.core.events import Event, to_body
-from fsm_agent.core.replay.story import Asked, Effect, Reply, Story
+from fsm_agent.core.replay.ledger import Effect
+from fsm_agent.core.replay.story import Asked, Reply, Story
 from fsm_agent.core.rules.rows import Row
 from fsm_agent.core.rules.table import Table
 from fsm_agent.faces.frame.screen import duration

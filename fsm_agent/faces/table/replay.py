@@ -3,7 +3,7 @@
 from typing import Final
 
 from fsm_agent.faces.frame.spec import Command, arg, opt
-from fsm_agent.faces.table.shared import FACES, LOOK, PARAM
+from fsm_agent.faces.table.shared import BY, FACES, LOOK, NOTE, PARAM, RUN, SPEAK
 
 LOG = arg("log", "a log file, a report, or a run of the store", "LOG|RUN", kind="file")
 
@@ -87,5 +87,25 @@ ROWS: Final = (
         about="The file needs nothing else: no script, no address. What it says can be checked against the log in it: "
         "audit, replay, why, what-if, import and report take it wherever they take a log file.",
         examples=("report r-1f2e3d4c -o run.html", "report run.jsonl -o run.html"),
+    ),
+    Command(
+        "fork",
+        SPEAK,
+        "Begin a new run with the first events of another.",
+        (
+            RUN,
+            opt("--at", "the last event to keep", "SEQ", kind="integer", required=True),
+            opt("--run-id", "id of the new run; left out, one is made", "ID"),
+            NOTE,
+            BY,
+        ),
+        f"{FACES}replay.forking:fork",
+        "fsm_agent.runtime.driving.forking:Forked",
+        f"{FACES}replay.forking:plain",
+        f"{FACES}replay.forking:data",
+        about="Results are kept; what people approved is asked anew. What the run, or another fork of it, did behind the "
+        "cut is done in the new one too, with the result it had, and never made again; keys are those of the first run. "
+        "While a run of the family could still act, or one of its effects is unknown, nothing is forked.",
+        examples=("fork r-1f2e3d4c --at 41", 'fork r-1f2e3d4c --at 41 -m "with another flight"'),
     ),
 )

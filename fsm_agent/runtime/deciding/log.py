@@ -98,7 +98,7 @@ class DecisionLog:
             owner_name(),
             now_us=ports.now_us(),
             ttl_us=LEASE_US,
-            force=holder is not None and is_dead(holder),
+            force=holder if holder is not None and is_dead(holder) else False,
         )
         state = replay.replay(run, store.read(run), store.blob)
         core.forget_timers(state)

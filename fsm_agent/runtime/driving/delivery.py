@@ -12,13 +12,13 @@ from fsm_agent.runtime.proof.heads import NOWHERE, Heads
 from fsm_agent.stores.base import Store
 
 
-def deliver(store: Store, run: str, *, force: bool = False, heads: Heads = NOWHERE) -> None:
+def deliver(store: Store, run: str, *, force: bool | str = False, heads: Heads = NOWHERE) -> None:
     """Take every unanswered letter of *run*, oldest first, and answer it.
 
     Args:
         store: Holds the run and its inbox.
         run: Its id.
-        force: The holder of its lease is known to be dead.
+        force: Name of the holder of its lease, if it is known to be dead.
         heads: Where the log's head is kept outside of it.
 
     Raises:

@@ -139,7 +139,7 @@ class Engine:
         *,
         slots: int = 4,
         ttl_us: int = LEASE_US,
-        force: bool = False,
+        force: bool | str = False,
         listeners: Sequence[Listener] = (),
         heads: Heads = NOWHERE,
     ) -> tuple["Engine", list[Command]]:
@@ -188,7 +188,7 @@ class Engine:
         has_planner: bool = False,
         slots: int = 4,
         ttl_us: int = LEASE_US,
-        force: bool = False,
+        force: bool | str = False,
         listeners: Sequence[Listener] = (),
         heads: Heads = NOWHERE,
     ) -> tuple["Engine", list[Command]]:
@@ -204,7 +204,7 @@ class Engine:
             has_planner: Whether this owner can ask a planner.
             slots: Calls at once; 0 starts nothing.
             ttl_us: Life of the lease.
-            force: The holder of the lease is known to be dead.
+            force: Name of the holder of the lease, if it is known to be dead; True for whoever holds it.
             listeners: Told of every batch once it is durable.
             heads: Where the log's head is kept outside of it.
 

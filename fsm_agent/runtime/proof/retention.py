@@ -52,7 +52,7 @@ def collect(store: Store, *, older_than_us: int, now_us: int, by: str) -> list[C
 
 def _collect(store: Store, info: RunInfo, *, now_us: int, by: str) -> Collected | None:
     """Remove a run, or say why not; None if somebody else has removed it meanwhile."""
-    dead = info.owner is not None and is_dead(info.owner)
+    dead = info.owner if info.owner is not None and is_dead(info.owner) else False
     try:
         lease = store.acquire(info.run, owner_name(), now_us=now_us, ttl_us=LEASE_US, force=dead)
     except NotFoundError:

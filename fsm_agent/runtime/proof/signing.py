@@ -61,7 +61,7 @@ class Checkpoint:
 
 def place_of(location: str) -> str | None:
     """Return where the checkpoints of the store at *location* lie; None for a store that no file holds."""
-    return None if location.startswith(":") else location.rstrip("/") + SUFFIX
+    return None if location.startswith(":") else os.path.realpath(location) + SUFFIX
 
 
 def read_checkpoints(place: str | os.PathLike[str] | bytes | None, run: str) -> list[Checkpoint]:
@@ -109,7 +109,7 @@ def write_checkpoints(place: str | os.PathLike[str], checkpoints: Iterable[Check
         new = not path.exists()
         descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            files.lock(descriptor, fcntl.LOCK_EX, f"checkpoints {place}")
             size = os.fstat(descriptor).st_size
             whole = size == 0 or os.pread(descriptor, 1, size - 1) == b"\n"
             files.write_all(descriptor, data if whole else b"\n" + data)

@@ -1,0 +1,159 @@
+"""The verifier that shares no code with the package agrees with it: on honest logs, and on those it can judge."""
+
+import ast
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fsm_agent.core.machine import TABLES
+from tests.audit.corpus import judged, logs, sealed
+from tests.audit.mutators import HEAD_ONLY, MUTATORS
+from tests.audit.test_mutators import fitting
+
+TOOL = Path(__file__).parents[2] / "tools" / "verify_log.py"
+
+
+def loaded():
+    spec = importlib.util.spec_from_file_location("verify_log", TOOL)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+verifier = loaded()
+
+RULES_ONLY = {
+    "a changed input is put in",
+    "a deadline is extended",
+    "a deadline is shortened",
+    "a decision is another",
+    "a decision is left out",
+    "a decision precedes its signal",
+    "a decision stands twice",
+    "a fact is another",
+    "a late result is left out",
+    "a models answer is another",
+    "a models plan is another fitted",
+    "a note is left out",
+    "a pause for a person is left out",
+    "a plan is left out",
+    "a plan is put in",
+    "a planners call is left out",
+    "a probe is due at once",
+    "a probes word passes as a persons",
+    "a reason is another",
+    "a replan is left out",
+    "a request is left out",
+    "a row is another",
+    "a row of the table decides otherwise fitted",
+    "a secret stands in the log",
+    "a signal is another",
+    "a strategy is another",
+    "a task is given up for no reason",
+    "a wait is extended in both places",
+    "a wait is shortened",
+    "a wish is left out",
+    "a wish is put in",
+    "an abort is undone by nobody",
+    "an approval stands twice",
+    "an argument is added fitted",
+    "an argument is another fitted",
+    "an effect is accepted that is known",
+    "an event is of no known kind",
+    "an outcome is left out",
+    "an owner is older",
+    "arguments in the plan are others fitted",
+    "fewer people are asked",
+    "the cool down is skipped",
+    "the report hides what is unknown",
+    "the report is another",
+    "what is used is less",
+}
+"""Ways of changing a log that need the rule table, the plan or the fold to be seen: the package's own audit finds them."""
+
+
+def verdict_of(path, data, kept=None):
+    path.write_bytes(data)
+    return verifier.verify(str(path), kept or {})
+
+
+def test_it_is_one_page_of_the_standard_library():
+    text = TOOL.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 300
+    modules = {
+        name.split(".")[0]
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in ([a.name for a in node.names] if isinstance(node, ast.Import) else [node.module])
+    }
+    assert modules <= set(sys.stdlib_module_names)
+
+
+def test_its_state_tables_are_those_of_the_engine():
+    assert verifier.MOVES == TABLES
+
+
+@pytest.mark.parametrize("log", logs(), ids=lambda log: log.name)
+def test_it_finds_an_honest_log_as_clean_as_the_audit_does(log, tmp_path):
+    forged = sealed(log.events)
+    found = verdict_of(
+        tmp_path / "log.jsonl", forged.lines, {forged.run: {log.head.seq: log.head.hash.hex()}}
+    )
+    assert found.findings == []
+    assert found.closed == (judged(forged).verdict == "clean")
+    assert (found.seq, found.hash) == log.head
+
+
+@pytest.mark.parametrize("name", MUTATORS)
+def test_what_it_finds_the_audit_finds_and_what_it_leaves_to_the_audit_stands_in_a_list(name, tmp_path):
+    missed = []
+    for log, events in fitting(name):
+        forged = sealed(events)
+        whole = verdict_of(
+            tmp_path / "log.jsonl", forged.lines, {forged.run: {log.head.seq: log.head.hash.hex()}}
+        )
+        assert whole.findings, f"{log.name}: not even with the head"
+        alone, audited = verdict_of(tmp_path / "log.jsonl", forged.lines), judged(forged)
+        assert not alone.findings or audited.findings, f"{log.name}: {alone.findings}"
+        if audited.findings and not alone.findings:
+            missed.append(log.name)
+    assert not missed or name in RULES_ONLY | set(HEAD_ONLY), missed
+
+
+@pytest.mark.parametrize("at", range(0, 20_000, 1117))
+def test_a_flipped_bit_is_found_by_both(at, tmp_path):
+    data = sealed(max(logs(), key=lambda log: len(log.events)).events).lines
+    at %= len(data)
+    flipped = data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
+    assert verdict_of(tmp_path / "log.jsonl", flipped).findings
+
+
+def process(*arguments):
+    return subprocess.run(
+        [sys.executable, "-I", "-S", str(TOOL), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_it_runs_where_no_package_is_and_its_exit_code_says_what_it_found(tmp_path):
+    log = next(log for log in logs() if log.events[-1].type == "run_closed")
+    forged, heads = sealed(log.events), tmp_path / "heads"
+    good, bad = tmp_path / "good.jsonl", tmp_path / "bad.jsonl"
+    good.write_bytes(forged.lines)
+    bad.write_bytes(forged.lines.replace(b'"attempt":1', b'"attempt":2', 1))
+    heads.write_text(f'{{"hash":"{log.head.hash.hex()}","run":"{forged.run}","seq":{log.head.seq}}}\n')
+    done = process(str(good), "--head", str(heads))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"clean, {log.head.seq} events, head {log.head.hash.hex()}" in done.stdout
+    found = process(str(good), str(bad))
+    assert found.returncode == 1
+    assert all(line.startswith(f"{bad}: event ") for line in found.stdout.splitlines()[1:-1])
+    lost = process(str(tmp_path / "none.jsonl"))
+    assert (lost.returncode, "none.jsonl" in lost.stderr) == (2, True)
+    assert "Traceback" not in lost.stderr
