@@ -44,8 +44,12 @@ SETTINGS: Final = (
     Setting("signing_key", "FSM_AGENT_SIGNING_KEY", "the private key that checkpoints are signed with"),
     Setting("llm_base_url", "FSM_AGENT_LLM_BASE_URL", "address of the model's endpoint", file=False),
     Setting("llm_model", "FSM_AGENT_LLM_MODEL", "the model's name there", file=False),
-    Setting("llm_price_input", "FSM_AGENT_LLM_PRICE_INPUT", "what a million tokens of questions cost", file=False),
-    Setting("llm_price_output", "FSM_AGENT_LLM_PRICE_OUTPUT", "what a million tokens of answers cost", file=False),
+    Setting(
+        "llm_price_input", "FSM_AGENT_LLM_PRICE_INPUT", "what a million tokens of questions cost", file=False
+    ),
+    Setting(
+        "llm_price_output", "FSM_AGENT_LLM_PRICE_OUTPUT", "what a million tokens of answers cost", file=False
+    ),
     Setting("llm_api_key", "FSM_AGENT_LLM_API_KEY", "its key", file=False),
 )
 BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
