@@ -6,10 +6,11 @@ import json
 import os
 import stat
 import sys
+from pathlib import Path
 
 import pytest
 
-from fsm_agent import audit
+from fsm_agent import RunController, audit
 from fsm_agent.core.errors import ConfigError, UsageError
 from fsm_agent.core.events import from_body, genesis, seal, to_line
 from fsm_agent.runtime.proof.signing import (
@@ -180,6 +181,36 @@ def test_a_checkpoint_that_a_crash_left_half_written_costs_only_itself(tmp_path,
     write_checkpoints(name, [whole[-1]])
     assert read_checkpoints(name, "r") == [*whole, whole[-1]]
     assert audit(place, run="r", key=key).verdict == "clean"
+
+
+def test_checkpoints_that_were_lost_vouch_for_nothing_and_the_audit_says_how_far_the_others_go(tmp_path, key):
+    place = tmp_path / "runs.db"
+
+    async def held():
+        plan = one("do", requires_confirmation=True)
+        async with running(plan, toolbox(lambda: 1), store=place, run_id="r") as run:
+            await run.wait()
+
+    async def goes_on():
+        async with await RunController.open(place, "r", toolbox(lambda: 1)) as run:
+            await run.questions[0].approve(by="ann")
+            await run.wait()
+            return run.head
+
+    go(held())
+    file = Path(place_of(str(place)))
+    file.unlink()
+    found = audit(place, run="r", key=key)
+    assert (found.verdict, [f.check for f in found.findings]) == ("violations", ["signature"])
+    head = go(goes_on())
+    assert audit(place, run="r", key=key).signed == head.seq, "whoever goes on signs what was there, too"
+    lines = file.read_bytes().splitlines(keepends=True)
+    assert len(lines) > 1
+    for left in range(1, len(lines)):
+        file.write_bytes(b"".join(lines[:left]))
+        found = audit(place, run="r", key=key)
+        assert (found.verdict, found.findings) == ("clean", ())
+        assert found.signed == read_checkpoints(str(file), "r")[-1].head.seq <= head.seq
 
 
 def test_a_private_key_is_its_owners_alone_and_no_file_is_overwritten(tmp_path):
