@@ -316,6 +316,10 @@ def _approval_answered(log: Checker, event: Event) -> None:
         log.edited = data["args"]
     value = data.get("value")
     if isinstance(value, dict):
+        scope = str(value.get("decide", ""))
+        if scope.startswith("replan-"):
+            log.due[name, "another plan"] = event.seq
+            log.decided[name] = scope.removeprefix("replan-")
         says = "applied" if "result" in value else str(value.get("decide", ""))
         log.proves("word", event, says, _digest(value.get("result")))
 

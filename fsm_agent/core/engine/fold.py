@@ -199,6 +199,7 @@ def _approval_requested(run: Run, event: Event) -> None:
             args=data.get("args"),
             answers=tuple(data["answers"]),
             say=data.get("say", ""),
+            signal=data.get("signal", ""),
             seq=event.seq,
             expires_at=data.get("expires_at"),
             approvers=data.get("approvers", 1),

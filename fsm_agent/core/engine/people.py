@@ -16,7 +16,15 @@ from fsm_agent.core.engine.door import (
 )
 from fsm_agent.core.engine.failing import fire_failed
 from fsm_agent.core.engine.outcomes import absent, settle, task_named
-from fsm_agent.core.engine.policy import escalate, fire, has_probe, may_retry, settle_us
+from fsm_agent.core.engine.policy import (
+    ask_replan,
+    escalate,
+    fire,
+    has_probe,
+    last_signal,
+    may_retry,
+    settle_us,
+)
 from fsm_agent.core.engine.records import RUN, Question, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn, actor_of
@@ -214,6 +222,12 @@ def _decide(turn: Turn, question: Question, given: Answer, words: str) -> None:
         case "retry":
             _answered(turn, name, question, "answered", who, value=value)
             wishes.retry_anew(turn, name, who)
+        case "replan-local" | "replan-global":
+            _answered(turn, name, question, "answered", who, value=value)
+            asked = f"{who.by} asks for another plan" + (f": {words}" if words else "")
+            task = turn.run.tasks.get(name)
+            signal = last_signal(task) if task is not None else Signal(question.signal or Signal.DEADLOCK)
+            ask_replan(turn, task, signal, decide.removeprefix("replan-"), asked)
         case "skip":
             _answered(turn, name, question, "answered", who, value=value)
             data = {"reason": f"skipped by {who.by}", "code": "optional"}

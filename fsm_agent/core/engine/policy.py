@@ -279,15 +279,18 @@ def _act(
             wish(turn, "abort", reason)
         case Decision.REPLAN_LOCAL | Decision.REPLAN_GLOBAL:
             scope = decide.removeprefix("replan-")
-            _ask_replan(turn, task, signal, scope, reason, wait_us=params.get("wait_us", 0))
+            ask_replan(turn, task, signal, scope, reason, wait_us=params.get("wait_us", 0))
         case _:
             assert_never(decide)
 
 
-def _ask_replan(
-    turn: Turn, task: Task | None, signal: Signal, scope: str, reason: str, *, wait_us: int
+def ask_replan(
+    turn: Turn, task: Task | None, signal: Signal, scope: str, reason: str, *, wait_us: int = 0
 ) -> None:
-    """Record that the plan is to be changed; a cool-down, or a planner's own wish to wait, delays it only."""
+    """Record that the plan is to be changed, because the table says so or a person does.
+
+    A cool-down, or a planner's own wish to wait, delays it only.
+    """
     run = turn.run
     assert run.plan is not None, "no plan"
     prepared = task is not None and bool(task.step.alternatives)
@@ -339,7 +342,7 @@ def ask(turn: Turn, task: Task | None, answers: tuple[str, ...], say: str, *, si
 def legal_answers(run: Run, task: Task | None) -> tuple[str, ...]:
     """Return what a person may answer to an escalation, in the order shown."""
     if task is None:
-        return ("continue", "abort")
+        return ("continue", *(("replan-global",) if run.has_planner else ()), "abort")
     if task.state is TaskState.UNKNOWN:
         probe = ("probe",) if has_probe(run, task) else ()
         return (*probe, "applied", "absent", "abort")
@@ -348,9 +351,18 @@ def legal_answers(run: Run, task: Task | None) -> tuple[str, ...]:
     answers = []
     if may_retry(task):
         answers.append("retry")
+        if _somebody_proposes(run, task):
+            answers += ["replan-local", "replan-global"]
     if task.step.optional:
         answers.append("skip")
     return (*answers, "result", "abort")
+
+
+def _somebody_proposes(run: Run, task: Task) -> bool:
+    """Whether another plan around a failed task could come from anybody but the person who is asked."""
+    if run.has_planner or task.step.alternatives:
+        return True
+    return task.trouble is not None and repairing.fits(run, task, last_signal(task))
 
 
 def may_retry(task: Task) -> bool:

@@ -32,6 +32,7 @@ class Question:
         args: The arguments shown, or None.
         answers: The legal answers.
         say: What is asked, in words.
+        signal: What made it necessary, if it was a signal.
         seq: Of the ``approval_requested`` event.
         expires_at: UTC epoch in microseconds, or None.
         approvers: How many different people must approve.
@@ -46,6 +47,7 @@ class Question:
     args: Mapping[str, Any] | None = None
     answers: tuple[str, ...] = ()
     say: str = ""
+    signal: str = ""
     seq: int
     expires_at: int | None = None
     approvers: int = 1
