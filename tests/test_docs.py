@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from fsm_agent.core.events import TYPES
+from fsm_agent.core.signals import DOMAIN
 from fsm_agent.faces.repl.conditions import MEANINGS, read
 from tests.test_readme import ROOT, tool
 
@@ -76,6 +78,22 @@ def test_every_page_can_be_come_to():
 def test_the_reference_of_commands_is_current():
     commands = tool("commands")
     assert commands.PAGE.read_text(encoding="utf-8") == commands.page(), "python tools/commands.py"
+
+
+def test_the_reference_of_rules_is_current_and_says_what_every_fact_means():
+    rulebook = tool("rulebook")
+    assert rulebook.PAGE.read_text(encoding="utf-8") == rulebook.page(), "python tools/rulebook.py"
+    assert set(rulebook.FACTS) == set(DOMAIN)
+
+
+def test_the_reference_of_events_has_every_type():
+    text = (DOCS / "events.md").read_text(encoding="utf-8")
+    rows = {
+        name
+        for cell in re.findall(r"^\| (`[^|]*) \|", text, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", cell)
+    }
+    assert set(TYPES) <= rows
 
 
 def test_every_form_of_a_break_point_that_is_listed_is_one():

@@ -75,6 +75,7 @@ def test_a_run_is_stepped_approved_by_typing_and_finished(cli, person):
     ann.until("fsm r1 [2/3]>")
     ann.type("run")
     ann.until("done, 3 of 3 done")
+    ann.until("[3/3 ✔]>")
     ann.press("\x04")
     assert ann.end() == 0
     answered = [e for e in cli("events", "r1", "--jsonl").lines if e["type"] == "approval_answered"]
@@ -248,6 +249,20 @@ def test_a_run_that_another_process_drives_is_followed(cli, person, slow):
     ann.until("done 3 of 3")
     ann.type("quit")
     assert ann.end() == 0
+
+
+def test_ctrl_c_ends_what_only_looks(cli, person, slow):
+    ann = person("slow", "--run-id", "r1")
+    ann.until("[0/3]>")
+    ann.type("events -f")
+    ann.until("run_created")
+    ann.until("pending → running (start)")
+    ann.press("\x03")
+    ann.until("interrupted")
+    ann.until("[0/3]>")
+    ann.type("quit")
+    assert ann.end() == 0
+    assert [kind for kind, *_ in types(cli)] == ["run_created", "plan_adopted", "run_moved"]
 
 
 def test_enter_repeats_what_only_looks_and_nothing_else(cli, person):

@@ -142,7 +142,9 @@ class Desk:
         """Return how the run stands."""
         if self.controller is not None:
             return self.controller.status()
-        return status_of(*places.look(self.opened(), self.needed()))
+        run, seen = self.needed(), self.view()
+        assert seen is not None, "the prompt is at a run"
+        return status_of(seen, self.opened().head(run))
 
     # ── taking a seat at a run ────────────────────────────────────────────────────────────────────────────────
 

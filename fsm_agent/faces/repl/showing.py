@@ -1,6 +1,6 @@
 """What the commands of the prompt show: for each result one function for people and one for programs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from fsm_agent.core import canon
@@ -14,6 +14,7 @@ from fsm_agent.faces.look.plain import told
 from fsm_agent.faces.repl.results import Breaks, Driven, Help, Left, Planned, Row, Seated, Shown, Spent, Valid
 from fsm_agent.faces.rules.plain import table_row
 from fsm_agent.faces.table import SECTIONS
+from fsm_agent.runtime.driving.status import budgets_of, waiting_for
 
 _MARKED: Final = (TaskState.AWAITING, TaskState.UNKNOWN, TaskState.FAILED)
 
@@ -39,16 +40,17 @@ def _sign(screen: Screen, state: str) -> str:
     return GLYPHS[state][0 if screen.unicode else 1]
 
 
-def toolbar(run: Run | None, waits: str, status: Mapping[str, Any], *, behind: bool, width: int) -> str:
+def toolbar(run: Run | None, *, behind: bool, width: int) -> str:
     """Return the line below the prompt: state, what is waited for, budgets."""
     if run is None:
         return short("no run; load PLAN or attach RUN", width)
     parts = [run.state.value + (", driven behind the prompt" if behind else "")]
+    waits = waiting_for(run)
     if waits:
         parts.append(f"waits: {waits}")
-    limits = [f"{name} {a['used']:g} ({a['left']:g} left)" for name, a in status.items() if "left" in a]
-    calls = status.get("tool_calls", {})
-    parts.append(", ".join(limits) or f"{calls.get('used', 0):g} calls")
+    budgets = budgets_of(run)
+    limits = [f"{name} {a['used']:g} ({a['left']:g} left)" for name, a in budgets.items() if "left" in a]
+    parts.append(", ".join(limits) or f"{budgets['tool_calls']['used']:g} calls")
     return short(" | ".join(parts), width)
 
 

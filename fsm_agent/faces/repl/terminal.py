@@ -200,14 +200,7 @@ class Terminal:
 
     def _toolbar(self) -> AnyFormattedText:
         desk = self._desk
-        status = desk.status() if desk.run_id is not None else None
-        return toolbar(
-            desk.view(),
-            status.waiting if status is not None else "",
-            status.budgets if status is not None else {},
-            behind=desk.background is not None,
-            width=self._screen.width - 1,
-        )
+        return toolbar(desk.view(), behind=desk.background is not None, width=self._screen.width - 1)
 
     def _at_end(self) -> bool:
         return self._session.default_buffer.document.is_cursor_at_the_end

@@ -1,0 +1,98 @@
+"""What a rule table can say: signals, decisions, facts, laws; made from the engine's own lists: ``docs/rules.md``.
+
+``python tools/rulebook.py`` writes the page; a test checks that it is current.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from fsm_agent.core.rules.laws import LAWS
+from fsm_agent.core.signals import DOMAIN, HOME, LEGAL_DECISIONS, Decision
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "rules.md"
+FACTS: Final = {
+    "effect": "what a repetition of the call may do; a step without a tool has `read`",
+    "applied": "what is proved about the effect of the last attempt; `maybe` whenever nothing is",
+    "retries_left": "repeats left in the present attempt series of the step",
+    "reconciles_left": "probes left in it",
+    "local_replans_left": "local replans left in the run",
+    "global_replans_left": "global ones",
+    "signal_count": "how often this signal fired on the step in the series, or about the run, this time included",
+    "repeat_streak": "how often the same failure came in a row, by its fingerprint",
+    "stall_steps": "how often in a row nothing new came: reports of a call, or the same answers",
+    "consecutive_replans": "replans since a step was last newly done",
+    "budget_band": "how much of the budgets is left: `low` below the share `budget_low`",
+    "breaker": "the circuit breaker of the step's tool",
+    "replan_scope": "scope of the replan that was asked for last, for the signal `plan_rejected`",
+    "has_alternative": "whether the step has a prepared alternative that was not tried",
+    "has_planner": "whether whoever drives the run can ask a planner",
+    "has_reconcile": "whether the step's tool has a probe",
+    "optional": "whether the plan can do without the step",
+    "wish": "what a person has asked for and has not got yet",
+}
+DECISIONS: Final = {
+    "accept": "the step is done",
+    "continue": "nothing follows; the rest goes on",
+    "retry": "the step is tried again, after its delay",
+    "reconcile": "what became of the call is looked up, never repeated",
+    "replan-local": "another plan for the failed step and what hangs on it",
+    "replan-global": "another plan for everything that is not done",
+    "escalate": "a person is asked, with the legal answers listed",
+    "skip": "an optional step is left out",
+    "abort": "the run ends, and says what was done and what was not",
+}
+HEAD = """\
+# What a rule table can say
+
+*Made by `python tools/rulebook.py` from the engine's own lists; a test checks that it is current. Do not edit.*
+
+A row fires in its states, on its signals, where all its conditions on facts hold; it decides. [How to write a
+table](howto/rules.md) · [the shipped tables side by side](tables.md).
+
+"""
+
+
+def page() -> str:
+    """Return the page as it should be today."""
+    lines = [HEAD.rstrip(), "", "## Where which signal fires, and what a row may decide there", ""]
+    lines += _table(
+        ("machine", "state", "signals", "decisions"),
+        [
+            (
+                machine,
+                state,
+                ", ".join(f"`{signal.value}`" for signal in signals),
+                ", ".join(f"`{d.value}`" for d in Decision if d in LEGAL_DECISIONS[machine, state]),
+            )
+            for (machine, state), signals in HOME.items()
+        ],
+    )
+    lines += ["", "## Decisions", ""]
+    lines += _table(("decision", "what follows"), [(f"`{d.value}`", DECISIONS[d.value]) for d in Decision])
+    lines += ["", "## Facts", "", "Counts stop at their upper end.", ""]
+    lines += _table(
+        ("fact", "values", "meaning"),
+        [(f"`{name}`", _values(values), FACTS[name]) for name, values in DOMAIN.items()],
+    )
+    lines += ["", "## Laws above every table", "", "A table that breaks one does not load.", ""]
+    lines += _table(("law", "says"), [(f"`{law.id}`", law.text) for law in LAWS])
+    return "\n".join(lines) + "\n"
+
+
+def _values(values: tuple[str, ...] | tuple[int, int]) -> str:
+    if isinstance(values[0], int):
+        return f"{values[0]} to {values[1]}"
+    return ", ".join(f"`{value}`" for value in values)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for cells in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
