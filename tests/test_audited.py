@@ -17,7 +17,7 @@ AUDITED = {
     },  # a lab for runs that were forked, each checked at its end
     "core/test_audit.py": {"Lab"},  # tampers with the logs and audits them
     "core/test_decide.py": {"Lab"},  # a run's first events only, for a loop of one's own
-    "core/test_gate.py": {"simulate"},  # no failures: the audit is one of them
+    "core/test_gate.py": {"Lab", "simulate"},  # no failures: the audit is one of them; each lab is checked
     "core/test_replay.py": {"Lab"},  # checks the run, then takes its log apart
     "crash/test_clocks.py": {
         "Engine.create",

@@ -9,6 +9,7 @@ from fsm_agent.core.replanning.explaining import LANGUAGES
 from fsm_agent.core.signals import HOME, Signal
 from fsm_agent.testing.scenario import parse
 from fsm_agent.testing.simulate import RUN_ID, simulate
+from tests.audits import clean
 
 MISSING = {"raise": {"status": 404, "message": "order 77 is not known."}}
 PLAN = [
@@ -79,7 +80,9 @@ def test_a_step_without_words_is_called_by_its_name_and_a_person_s_words_stand_a
 
 
 def simulated(plan, operator):
-    return simulate(parse({"plan": plan, "tools": TOOLS, "operator": operator, "expect": {}}, "a case"))
+    return clean(
+        simulate(parse({"plan": plan, "tools": TOOLS, "operator": operator, "expect": {}}, "a case"))
+    )
 
 
 def test_a_person_who_says_nothing_gave_another_plan():

@@ -513,6 +513,7 @@ def test_the_fault_names_the_argument_that_the_tool_wants_now():
     it = retooled(x=("integer",), y=())
     with pytest.raises(RefusedError, match="'look' needs the argument 'y'"):
         it.feed(Replan(document=[step("b", args={"x": 1})], who=ANN))
+    it.check()
 
 
 def test_a_tool_that_stayed_what_it_was_keeps_its_results():

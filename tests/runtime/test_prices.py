@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fsm_agent import Plan, RunController, Toolbox, ToolError
+from fsm_agent import Plan, Toolbox, ToolError
 from fsm_agent.core.errors import ConfigError
 from fsm_agent.runtime.planning.llm import ModelPlanner
 from fsm_agent.runtime.planning.prices import FREE, INPUT_PRICE, MOST_MICROS, OUTPUT_PRICE, Prices
 from tests.runtime.model_server import ModelServer, said
+from tests.runtime.runs import running
 
 COUNTS = st.integers(0, 10**12)
 PRICES = st.builds(Prices, input_micros=st.integers(0, 10**9), output_micros=st.integers(0, 10**9))
@@ -77,7 +78,7 @@ STEPS = [{"id": "a", "tool": "look", "args": {"n": 1}}]
 
 async def played(planner, budgets):
     plan = Plan.make({"steps": STEPS, "budgets": budgets})
-    async with await RunController.start(plan, toolbox(), planner=planner, params={"cooldown_s": 0}) as run:
+    async with running(plan, toolbox(), planner=planner, params={"cooldown_s": 0}) as run:
         await run.wait()
         return run.status(), [e async for e in run.events()]
 
