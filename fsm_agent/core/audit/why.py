@@ -5,11 +5,12 @@ alternatives are found by asking the table again with one fact otherwise.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
-from fsm_agent.core.audit import hints
+from fsm_agent.core.audit import causes, hints
+from fsm_agent.core.audit.causes import Link
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.policy import facts_of
 from fsm_agent.core.engine.records import RUN, Task
@@ -20,9 +21,6 @@ from fsm_agent.core.rules import diff as rulediff
 from fsm_agent.core.rules.rows import Row
 from fsm_agent.core.rules.table import Table
 from fsm_agent.core.signals import Signal
-
-MAX_CHAIN: Final = 12
-"""Longest causal chain that is shown, in events."""
 
 
 @attrs.frozen(kw_only=True)
@@ -102,14 +100,6 @@ class Explained:
     def __str__(self) -> str:
         """For people, in lines."""
         return "\n".join(lines_of(self))
-
-
-@attrs.frozen(kw_only=True)
-class Link:
-    """An event of a causal chain: its number, and what it says."""
-
-    seq: int
-    words: str
 
 
 @attrs.frozen(kw_only=True)
@@ -195,7 +185,7 @@ def why(run: str, events: Iterable[Event], subject: str | int | None, *, table: 
         waits=wait.words,
         commands=wait.commands if task is not None else hints.next_commands(state),
         decision=decision,
-        chain=_chain(log, moves[-1]) if moves else (),
+        chain=causes.chain(log, moves[-1]) if moves else (),
         changes=_changes(log, about),
     )
 
@@ -243,7 +233,7 @@ def _of_event(run: str, log: Sequence[Event], seq: int, table: Table | None) -> 
         waits="",
         commands=(),
         decision=decision,
-        chain=_chain(log, event),
+        chain=causes.chain(log, event),
         changes=_changes([event], None),
     )
 
@@ -333,36 +323,3 @@ def lines_of(decision: Explained) -> list[str]:
             f"  if {other.fact} were {other.values} (it was {other.was}): {other.decide} ({other.row})"
         )
     return lines
-
-
-# ── causes ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _chain(log: Sequence[Event], event: Event) -> tuple[Link, ...]:
-    """Return what led to *event*, oldest first; of a long chain the end."""
-    by_seq = {e.seq: e for e in log}
-    chain: list[Link] = []
-    at: Event | None = event
-    while at is not None and len(chain) < MAX_CHAIN:
-        chain.append(Link(seq=at.seq, words=words_of(at)))
-        at = by_seq.get(at.cause) if at.cause is not None and at.cause < at.seq else None
-    return tuple(reversed(chain))
-
-
-def words_of(event: Event) -> str:
-    """Return what an event says, in a line."""
-    data = event.data
-    who = event.task if event.task is not None else RUN
-    by = f" by {event.actor['kind']} {event.actor.get('id', '')}".rstrip() if event.actor is not None else ""
-    match event.type:
-        case "task_moved" | "run_moved":
-            reason = f": {data['reason']}" if data.get("reason") else ""
-            return f"{who} {data['source']} → {data['dest']} ({data['trigger']}){by}{reason}"
-        case "decided":
-            return f"{who}: {data['signal']} → {data['decide']} (row {data['rule']})"
-        case _:
-            said = next(
-                (str(data[k]) for k in ("say", "reason", "why", "text", "message", "verdict") if data.get(k)),
-                "",
-            )
-            return f"{event.type.replace('_', ' ')} of {who}{by}" + (f": {said}" if said else "")

@@ -5,7 +5,7 @@ from typing import Any
 
 import attrs
 
-from fsm_agent.core.audit.why import words_of
+from fsm_agent.core.audit.causes import words_of
 from fsm_agent.core.errors import UsageError
 from fsm_agent.core.events import Event
 from fsm_agent.core.replay.player import Replay, breaking
