@@ -3,18 +3,13 @@
 import re
 from pathlib import Path
 
+from fsm_agent.testing import expect, operator, scenario
+
 ROOT = Path(__file__).parent.parent
 SCENARIOS = ROOT / "tests" / "scenarios"
-NAMED = set(
-    re.findall(
-        r"`([^`]+)`",
-        "\n".join(
-            line
-            for line in (ROOT / "docs" / "scenarios.md").read_text("utf-8").splitlines()
-            if line.startswith("|")
-        ),
-    )
-)
+PAGE = (ROOT / "docs" / "scenarios.md").read_text("utf-8")
+SHOWN, _, FORMAT = PAGE.partition("\n## Writing one\n")
+NAMED = set(re.findall(r"`([^`]+)`", "\n".join(line for line in SHOWN.splitlines() if line.startswith("|"))))
 
 
 def file_of(name):
@@ -30,3 +25,9 @@ def test_everything_that_is_named_is_there():
 
 def test_every_scenario_of_the_folder_is_named():
     assert sorted(file.stem for file in (SCENARIOS / "seeds").glob("*.json") if file.stem not in NAMED) == []
+
+
+def test_every_key_of_a_scenario_is_explained():
+    told = set(re.findall(r"`([a-z_]+)`", FORMAT))
+    assert {*scenario._KEYS, *expect._KEYS} - told == {"audit"}  # it is always clean
+    assert set(operator._VERBS) - told == set()

@@ -137,6 +137,7 @@ def test_a_project_has_repairs_of_its_own(cli, how):
     refused = [e["data"] for e in events if e["type"] == "replan_refused"]
     adopted = [e["data"] for e in events if e["type"] == "plan_adopted"][1:]
     assert {d["repair"] for d in [*refused, *adopted] if "repair" in d} == {"three-nights"}
+    assert ("by rule three-nights" in cli("history", "r1").out) == bool(adopted)
 
 
 @pytest.mark.parametrize(
@@ -175,3 +176,16 @@ def test_none_repairs_nothing(cli):
     write(cli, "desk/repairs.toml", MEND)
     cli("run", "desk", "--run-id", "r1", "--input", "luck=wrong", "--repairs", "none")
     assert "repairs" not in cli("events", "r1", "--jsonl").lines[0]["data"]
+
+
+def test_a_run_that_was_forked_behind_the_yes_proves_it(cli, reviewed):
+    cli("approve", "r1", "run", "--digest", reviewed["digest"], "--by", "ann")
+    cli("resume", "r1")
+    cut = next(e["seq"] for e in cli("events", "r1", "--jsonl").lines if e["type"] == "task_moved")
+    cli("cancel", "r1")
+    forked = cli("fork", "r1", "--at", cut - 1, "--run-id", "r2")
+    if forked.code == 2:  # it stands inside of a batch: the message names a place
+        cut = int(forked.err.rpartition("fork at ")[2].split()[0])
+        forked = cli("fork", "r1", "--at", cut, "--run-id", "r2")
+    assert forked.code == 0, forked.err
+    assert cli.json("audit", "r2")[1]["findings"] == []

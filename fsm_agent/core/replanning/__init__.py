@@ -1,1 +1,1 @@
-"""Another plan: what a planner sees, the gate its proposal passes, how it is adopted."""
+"""Another plan: who proposes it and what they see, the gate it passes, how it is adopted, reviewed and told."""

@@ -119,7 +119,8 @@ def _ended(replan: Replan) -> str:
         case "adopted":
             done = f"{replan.newly_done} newly done"
             helped = {True: f"helped, {done}", False: "did not help", None: "still followed"}[replan.helped]
-            return f"plan {replan.plan_version} by {replan.origin}, {helped}"
+            by = f"{replan.origin} {replan.repair}".rstrip()
+            return f"plan {replan.plan_version} by {by}, {helped}"
         case "person":
             return "handed to a person"
         case "moot":
