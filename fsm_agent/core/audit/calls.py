@@ -11,7 +11,7 @@ from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.events import Event
-from fsm_agent.core.inputs import Usage
+from fsm_agent.core.inputs import NO_USAGE
 from fsm_agent.core.language.expr import Expr
 from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.plans import members
@@ -135,13 +135,18 @@ def deadline_of_the_tool(log: Checker, event: Event) -> Said:
 
 def within_budget(log: Checker, event: Event) -> Said:
     """No call and no probe goes out that the budgets do not allow; what it reserves is what it is expected to use."""
-    run = log.run
-    wanted = Usage()
+    run, data = log.run, event.data
+    wanted = NO_USAGE
     if event.type == "task_moved":
-        wanted = budget.estimate(run, log.task.step, event.data["tool"])
-        said = Usage(**event.data.get("reserve", {}))
-        if said != wanted:
-            return f"{event.task} reserves {said}; it is expected to use {wanted}"
+        step, said = log.task.step, data.get("reserve")
+        if said is not None or step.estimate is not None or run.account.by_tool:
+            wanted = budget.estimate(run, step, data["tool"])
+            if said != {"tokens": wanted.tokens, "cost_micros": wanted.cost_micros} and (
+                said or wanted != NO_USAGE
+            ):
+                return f"{event.task} reserves {said}; it is expected to use {wanted}"
+    if not log.task.parent and not budget.limited(run):
+        return None
     why = budget.lacking(run, log.task, wanted)
     return f"{event.task}: {why}" if why else ""
 

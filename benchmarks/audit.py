@@ -1,0 +1,167 @@
+"""How many events a second an audit takes, with all rules and with the chain alone, and what memory it needs.
+
+``python benchmarks/audit.py [--json] [--jobs N] [--logs N] [--steps N]`` writes logs with the real controller (layers of
+50 no-op reads, and a run in which every read fails once and is tried again), audits them in N processes at a time, and
+prints events per second of wall time over all processes (their start not counted: they are warm), and per CPU second of
+one. Memory is that of one process over a log of 10,000 and of 100,000 events of one step.
+"""
+
+import argparse
+import asyncio
+import gc
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from fsm_agent import CallContext, Plan, RunController, Toolbox, audit
+from fsm_agent.runtime.proof.auditing import audit_hashes
+from fsm_agent.stores import open_store
+from fsm_agent.stores.transfer import export_run
+
+TARGETS = {"rules": 60_000, "hashes": 500_000}
+"""Events a second on two cores that are promised."""
+
+
+def layers(steps: int) -> dict[str, Any]:
+    """Return a plan of *steps* reads in layers of 50, each with two references."""
+    width = 50
+    return {
+        "steps": [
+            {
+                "id": f"s{i}",
+                "tool": "step",
+                "args": {"parents": [f"$s{d}.d" for d in deps]},
+                "depends_on": [f"s{d}" for d in deps],
+            }
+            for i in range(steps)
+            for deps in [
+                sorted({i - width, i // width * width - width + (i + 1) % width}) if i >= width else []
+            ]
+        ]
+    }
+
+
+async def write(document: dict[str, Any], file: Path, reports: int = 0) -> None:
+    """Run *document* and export its log; a step reports its progress *reports* times."""
+    tools = Toolbox()
+
+    @tools.read(timeout_s=3600)
+    async def step(parents: list[int], *, ctx: CallContext) -> dict[str, Any]:
+        for n in range(reports):
+            ctx.progress(advanced=True, note=f"{n} " + "x" * 40)
+            if n % 100 == 0:
+                await asyncio.sleep(0)
+        return {"d": 1 + max(parents, default=0), "pad": "x" * 44}
+
+    place = file.with_suffix(".db")
+    async with await RunController.start(
+        Plan.make(document), tools, store=place, run_id="r", workers=64
+    ) as run:
+        report = await run.wait()
+    if report["state"] != "done":
+        raise SystemExit(f"the run ended {report['state']}")
+    store = open_store(place, read_only=True)
+    with file.open("wb") as out:
+        export_run(store, "r", out)
+    store.close()
+
+
+def lean() -> None:
+    """Do as the command line does."""
+    gc.freeze()
+    gc.set_threshold(200_000, 20, 100)
+
+
+def with_rules(file: str) -> tuple[int, float]:
+    """Audit a log; return its events and the CPU seconds."""
+    begun = time.process_time()
+    found = audit(file)
+    if found.verdict != "clean":
+        raise SystemExit(f"{file}: {found.findings[:3]}")
+    return found.events, time.process_time() - begun
+
+
+def hashes(file: str) -> tuple[int, float]:
+    """Follow the chain of a log; return its events and the CPU seconds."""
+    begun = time.process_time()
+    found = audit_hashes(file)
+    if found.verdict != "clean":
+        raise SystemExit(f"{file}: {found.findings[:3]}")
+    return found.events, time.process_time() - begun
+
+
+def measure(files: list[str], jobs: int, repeats: int) -> dict[str, dict[str, float]]:
+    """Return the best figures of some repeats."""
+    out: dict[str, dict[str, float]] = {}
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=lean) as pool:
+        for name, one in (("rules", with_rules), ("hashes", hashes)):
+            list(pool.map(one, files))  # warm
+            best = cpu = 0.0
+            for _ in range(repeats):
+                begun = time.perf_counter()
+                done = list(pool.map(one, files))
+                events, took = sum(n for n, _ in done), time.perf_counter() - begun
+                best = max(best, events / took)
+                cpu = max(cpu, events / sum(s for _, s in done))
+            out[name] = {"events_per_s": round(best), "per_cpu_second": round(cpu), "promised": TARGETS[name]}
+    return out
+
+
+def memory(file: str) -> float:
+    """Return the peak memory of a process that audits *file*, in MB."""
+    code = f"import sys; sys.path[:] = {sys.path!r}; from benchmarks.audit import peak; peak({file!r})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def peak(file: str) -> None:
+    """Audit *file* and print what memory that took at most, in MB."""
+    with_rules(file)
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--logs", type=int, default=4)
+    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        files = [place / f"{n}.jsonl" for n in range(options.logs)]
+        asyncio.run(write(layers(options.steps), files[0]))
+        for file in files[1:]:
+            file.write_bytes(files[0].read_bytes())
+        figures: dict[str, Any] = measure([str(f) for f in files], options.jobs, options.repeats)
+        for name, reports in (("mb_at_10_000_events", 10_000), ("mb_at_100_000_events", 100_000)):
+            file = place / f"{name}.jsonl"
+            asyncio.run(write(layers(1), file, reports))
+            figures[name] = round(memory(str(file)), 1)
+    if options.json:
+        print(json.dumps(figures, indent=1))
+        return
+    for name in TARGETS:
+        found = figures[name]
+        print(
+            f"{name:7} {found['events_per_s']:>9,} events/s in {options.jobs} processes (promised "
+            f"{found['promised']:,}), {found['per_cpu_second']:,} per CPU second"
+        )
+    print(
+        f"memory  {figures['mb_at_10_000_events']} MB at 10,000 events, {figures['mb_at_100_000_events']} MB at 100,000"
+    )
+
+
+if __name__ == "__main__":
+    main()
