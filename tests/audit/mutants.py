@@ -49,6 +49,7 @@ ENGINE = (
 FOLD = ("fold", "moved", "tally", "dependents", "arguments", "breaker", "stall")
 SECONDS = 30
 BYTES = 2 << 30
+SURVIVED, AUDITED, REPLAYED = 10, 11, 12
 UNSEEN = ("touch", "journal")
 """What serves only the undoing of tentative turns: no log can show it."""
 OUTSIDE = ("commands", "_stopped", "state_digest", "decide")
