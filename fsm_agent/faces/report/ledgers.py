@@ -23,7 +23,7 @@ CHUNK: Final = 250
 """Events per fold."""
 WITH_BODIES: Final = 2_000
 """In longer logs an event is a line without its body; the log that the report carries has it."""
-BODY: Final = 1_500
+BODY: Final = 1_000
 
 
 # ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -281,7 +281,8 @@ def events(told: Story) -> Markup:
     note = (
         "Bodies are left out here, for there are many; the log in this file has them."
         if not bodies
-        else "Each opens to its body, as it is hashed (large values put back); its hash covers the body and the hash before it."
+        else "Each opens to its body, as it is hashed (large values put back); the hash, which covers the body and the hash "
+        "before it, shows when the event is pointed at."
     )
     chunks = [log[at : at + CHUNK] for at in range(0, len(log), CHUNK)]
     return join(
@@ -309,8 +310,8 @@ def _event(told: Story, event: Event, start: int, bodies: bool) -> Markup:
         "details",
         tag("summary", line),
         tag("pre", shortened(to_body(event).decode(), BODY)),
-        tag("p", "hash ", code(told.log.heads[event.seq].hash.hex()[:32]), cls="soft"),
         id=f"e{event.seq}",
+        title=f"hash {told.log.heads[event.seq].hash.hex()[:16]}",
     )
 
 

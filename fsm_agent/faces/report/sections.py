@@ -142,9 +142,15 @@ def _checks(audit: Audit) -> Markup | None:
     rows = [
         (t.rule, tag("b", t.check), CHECKS[t.check].says, t.passed, t.failed or "", t.not_applicable)
         for t in audit.checks
+        if t.passed or t.failed
     ]
+    idle = ", ".join(f"{t.rule} {t.check}" for t in audit.checks if not t.passed and not t.failed)
     head = ("rule", "check", "what it demands", "passed", "failed", "not applicable")
-    return fold(words, table(head, rows, cls="dense"))
+    return fold(
+        words,
+        table(head, rows, cls="dense"),
+        tag("p", "nothing to look at: ", idle, cls="soft") if idle else None,
+    )
 
 
 def _proved(audit: Audit) -> str:
