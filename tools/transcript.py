@@ -41,6 +41,8 @@ run; `TIME` and `...` stand for what differs from run to run.
 """
 BRIEF = {"audit": 1, "what-if --rules conservative": 1, "report -o r-7.html": 0}
 """Commands of which only so many lines are shown."""
+UNTIL = "what led there:"
+"""Of an explanation nothing is shown behind this line, but the line itself."""
 VARIES = (
     (r"\d\d:\d\d:\d\d\.\d{3}", "TIME"),
     (r"^head \d+ [0-9a-f]{64}", "head ..."),
@@ -105,6 +107,8 @@ def plain(shown: str) -> str:
         prompt = re.match(r"fsm r-7 \[[^\]]*\]> (.*)", line)
         if prompt is not None:
             left = BRIEF.get(prompt[1])
+        elif line.strip() == UNTIL:
+            left = 0
         elif left is not None:
             if left == 0:
                 continue

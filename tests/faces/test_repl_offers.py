@@ -75,6 +75,23 @@ def test_options_choices_names_and_files_are_offered(run, tmp_path):
     assert {"check", "show", "explain", "test"} <= set(offered("rules ", here))
 
 
+def test_the_legal_answers_after_a_failure_are_offered(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    from fsm_agent import Plan
+    from fsm_agent.runtime.tools.loading import load_toolbox
+
+    plan, tools = Plan.load(HERE / "desk" / "plan.json"), load_toolbox(f"{HERE / 'desk' / 'tools.py'}:tools")
+    with RunController.start(plan, tools, inputs={"luck": "wrong"}) as controller:
+        controller.wait()
+        here = Known(run=controller.run)
+        assert offered("answer ", here) == ["T2"]
+        found = offered("answer T2 ", here)
+        assert '{"decide":"retry"}' in found
+        assert '{"result":{},"evidence":""}' in found
+        assert offered('answer T2 {"decide":"ab', here) == ['{"decide":"abort"}']
+        assert offered("answer T1 ", here) == []
+
+
 def test_the_ghost_says_what_is_still_to_come():
     assert ghost("approve ") == "TASK"
     assert ghost("approve T3 ") == ""
@@ -138,6 +155,12 @@ def test_a_condition_comes_with_the_events_that_bring_it(run, text, event, comes
     assert read(text, {"T1", "T2"}).comes([event], run.run) is comes
 
 
+def test_a_condition_on_a_task_or_a_budget_may_hold_already(run):
+    assert read("T1:done", {"T1"}).holds(run.run)
+    assert not read("T3:done", {"T3"}).holds(run.run)
+    assert not read("state=done", ()).holds(run.run)
+
+
 def test_the_start_of_a_step_that_was_stopped_at_is_passed():
     assert not read("T1", {"T1"}).comes([moved("T1", "start", "running")], None, {"T1"})
 
@@ -170,16 +193,25 @@ def test_budgets_are_compared_with_what_is_left(run):
 # ── floods and secrets ────────────────────────────────────────────────────────────────────────────────────────
 
 
+def numbered(count):
+    return [Event(i, i, "note_added", {}, None) for i in range(1, count + 1)]
+
+
+def name(event):
+    return f"line {event.seq}"
+
+
 @pytest.mark.parametrize("count", [0, 1, 20])
 def test_a_few_lines_are_shown_as_they_are(count):
-    lines = [(i, f"line {i}") for i in range(count)]
-    assert folded(lines) == [text for _, text in lines]
+    assert folded(numbered(count), name) == [f"line {i}" for i in range(1, count + 1)]
 
 
 def test_a_flood_is_folded_and_says_how_to_see_the_rest():
-    shown = folded([(i, f"line {i}") for i in range(1, 57)])
+    made = []
+    shown = folded(numbered(10_056), lambda event: made.append(event) or name(event))
     assert len(shown) == 20
-    assert shown[-1] == "  ... and 37 more events: events --since 19"
+    assert shown[-1] == "  ... and 10037 more events: events --since 19"
+    assert len(made) == 19  # nothing is made that is not shown
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,12 @@ def test_until_stops_once_it_has_come_and_nothing_more_starts(cli, condition, do
     assert not any(e["type"] == "approval_requested" for e in cli("events", "r1", "--jsonl").lines)
 
 
+def test_what_has_come_already_is_not_waited_for(cli):
+    shown = typed(cli, "desk", "--run-id", "r1", "-q", "-c", "step; until T1:done")
+    assert "stopped at T1:done" in shown.out
+    assert started(cli) == ["T1", "T2"]
+
+
 def test_a_budget_can_be_a_break_point(cli):
     shown = typed(
         cli,

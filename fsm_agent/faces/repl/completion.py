@@ -109,7 +109,22 @@ def _values(row: Command, given: Sequence[str], typed: str, known: Known) -> Ite
     place = places[min(count, len(places) - 1)]
     if place.kind == "pairs":
         return _pairs(row, given, known.run)
+    if place.kind == "json":
+        return _answers(given, known.run)
     return _of(place, typed, known)
+
+
+def _answers(given: Sequence[str], run: Run | None) -> list[tuple[str, str]]:
+    """Return the legal answers to the question of the task that is named."""
+    question = run.questions.get(given[0]) if run is not None and given else None
+    if question is None or question.kind != "decide":
+        return []
+    evidence = '"evidence":'
+    return [
+        (f'{{"result":{{}},{evidence}""}}' if answer == "result" else f'{{"decide":"{answer}"}}', answer)
+        for answer in question.answers
+        if answer not in ("applied", "absent")  # those are what reconcile is for
+    ]
 
 
 def _positions(given: Sequence[str], flags: dict[str, Param]) -> int:

@@ -66,6 +66,12 @@ class Condition(NamedTuple):
                 key = "signal" if self.about == "signal" else "decide"
                 return any(e.type == "decided" and fnmatchcase(str(e.data[key]), self.value) for e in events)
 
+    def holds(self, run: Run) -> bool:
+        """Whether it has come already: a task is in that state, or the budget is that low."""
+        if self.about == "task":
+            return run.tasks[self.name].state.value == self.value
+        return self.short(run)
+
     def short(self, run: Run) -> bool:
         """Whether less of the budget is left than the condition allows."""
         limit = budget.limit(run, self.name) if self.about == "budget" and run.plan is not None else None

@@ -310,6 +310,9 @@ class Desk:
             self.hit = None
             await controller.step()
             return
+        if until is not None and until.holds(run):
+            self.hit = until
+            return
         passed = {self.hit.name} if self.hit is not None and self.hit.about == "start" else set()
         wanted = [c for c in (*self.breaks, *([until] if until else ())) if not c.short(run)]
         self.hit = None

@@ -12,20 +12,19 @@ PAUSE_S: Final = 0.25
 """Lines that come within so many seconds are shown together."""
 
 
-def folded(lines: Sequence[tuple[int, str]], most: int = MOST) -> list[str]:
-    """Return the texts of numbered *lines*, or the first of them and how many more there are.
+def folded(events: Sequence[Event], line: Callable[[Event], str], most: int = MOST) -> list[str]:
+    """Return a line for each of *events*, or for the first of them and how many more there are.
 
     Args:
-        lines: (seq, text) of events, oldest first.
+        events: Oldest first.
+        line: Makes the line of one.
         most: The longest list.
     """
-    if len(lines) <= most:
-        return [text for _, text in lines]
-    shown = lines[: most - 1]
-    return [
-        *(text for _, text in shown),
-        f"  ... and {len(lines) - len(shown)} more events: events --since {shown[-1][0]}",
-    ]
+    if len(events) <= most:
+        return [line(event) for event in events]
+    shown = events[: most - 1]
+    more = f"  ... and {len(events) - len(shown)} more events: events --since {shown[-1].seq}"
+    return [*map(line, shown), more]
 
 
 class Printer:
@@ -38,12 +37,12 @@ class Printer:
         self._write = write
         self._line = line
         self._most = most
-        self._lines: list[tuple[int, str]] = []
+        self._events: list[Event] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def listen(self, events: Sequence[Event]) -> None:
         """Tell of *events* soon."""
-        self._lines += [(event.seq, self._line(event)) for event in events]
+        self._events += events
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PAUSE_S, self.flush)
 
@@ -52,6 +51,6 @@ class Printer:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        lines, self._lines = self._lines, []
-        if lines:
-            self._write(folded(lines, self._most))
+        events, self._events = self._events, []
+        if events:
+            self._write(folded(events, self._line, self._most))

@@ -104,6 +104,8 @@ def driven(value: Driven, screen: Screen) -> Iterator[str]:
         yield from wrapped("  waiting for: ", status.waiting, screen.width)
     for question in status.questions:
         yield from wrapped(f"  {safe(question.task)}: ", question.say, screen.width)
+        if question.kind == "decide":
+            yield from wrapped("    answers: ", ", ".join(question.answers), screen.width)
     if status.next and status.state != "running":
         yield from wrapped("  next: ", " | ".join(screen.command(line) for line in status.next), screen.width)
 
