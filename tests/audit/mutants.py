@@ -240,10 +240,10 @@ def in_a_process(change, golden):
     """Return what is shown in a child process in which *change* was made."""
     child = os.fork()
     if not child:
-        resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
-        signal.alarm(SECONDS)  # ends a mutant that goes round for ever
         code = REPLAYED
         try:
+            resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
+            signal.alarm(SECONDS)  # ends a mutant that goes round for ever
             change()
             code = shown(golden)
         finally:
