@@ -75,6 +75,7 @@ def test_a_no_ends_the_run_and_nothing_was_called():
     result = play(when({"reject": "run", "by": "ann", "note": "not this week"}))
     assert (result.run, started(result)) == ("cancelled", [])
     assert set(result.tasks.values()) == {"cancelled"}
+    assert len(asked(result)) == 1
     assert next(e.data["reason"] for e in result.events if e.type == "run_asked") == "not this week"
 
 
@@ -168,6 +169,24 @@ def test_many_changing_steps_are_counted_nested_ones_and_fall_backs_too():
         for n in range(10)
     ]
     assert asked(play(plan=plan))[0]["say"].endswith("s6, s7 and 2 more may change something")
+
+
+def test_a_limit_that_is_broken_meanwhile_is_settled_first_and_the_plan_is_asked_about_as_it_is_then():
+    plan = {**PLAN, "constraints": [{"key": "most", "value": 9, "check": "$inputs.week <= value"}]}
+    broken = [{"set_input": {"week": 12}}, {"answer": "run", "value": {"decide": "continue"}}]
+    result = play(when(*broken), plan=plan)
+    assert (result.run, started(result)) == ("awaiting-confirmation", [])
+    assert len({q["args_digest"] for q in asked(result) if q["kind"] == "approval"}) == 2
+    assert asked(result)[-1]["kind"] == "approval"
+    assert play(when(*broken, YES), plan=plan, expect={"moves": [["b", "done"]]}).effects["pay"] == 1
+
+
+def test_a_planner_s_answer_to_that_is_asked_about_anew_too():
+    plan = {**PLAN, "constraints": [{"key": "most", "value": 9, "check": "$inputs.week <= value"}]}
+    result = play(when({"set_input": {"week": 12}}, YES), plan=plan, planner=[[{"id": "a", "tool": "more"}]])
+    assert (result.run, started(result)) == ("awaiting-confirmation", [])
+    assert asked(result)[-1]["say"].startswith("may plan 2 be carried out?")
+    assert "the plan that was shown is being changed" in result.refused[0]
 
 
 def folded(events):

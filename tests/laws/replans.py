@@ -284,6 +284,9 @@ class Gamble:
                 reactions.append(
                     {"when": asked, "do": {"answer": name, "value": {"decide": decide}, "by": "ann"}}
                 )
+        if self.maybe():
+            yes = {"approve": "run", "by": "ann"}
+            reactions.append({"when": {"run": "awaiting-confirmation"}, "do": yes, "every": True})
         if self.maybe(4):
             reactions.append({"at_seq": 5 + self.choose(40), "do": "crash"})
         if self.groups and self.maybe(3):
@@ -304,6 +307,7 @@ class Gamble:
             "tools": self.tools,
             "planner": self.proposals(),
             "repairs": self.repairs(),
+            "review": self.maybe(8),
             "operator": self.operator(),
             "expect": {},
         }

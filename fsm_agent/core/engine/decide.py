@@ -90,6 +90,8 @@ def advance(run: Run, given: Input, env: Env) -> tuple[Event, ...]:
     turn = Turn(run, env)
     done = run.counts[TaskState.DONE]
     _handle(turn, given)
+    if run.unreviewed:
+        review.look_again(turn)
     newly = run.counts[TaskState.DONE] != done or isinstance(given, SetInputs)
     if newly and run.plan is not None and run.plan.constraints and run.state not in FINAL_RUN_STATES:
         check_constraints(turn)
@@ -145,7 +147,6 @@ def _hear(turn: Turn, given: spoken.Word) -> None:
             wishes.note(turn, given)
         case _:
             assert_never(given)
-    review.look_again(turn)
 
 
 def _create(turn: Turn, given: Create) -> None:
@@ -191,7 +192,6 @@ def _create(turn: Turn, given: Create) -> None:
             "explanation": plan.goal,
         },
     )
-    review.look_again(turn)
 
 
 def _take_over(turn: Turn, given: TakeOver) -> None:

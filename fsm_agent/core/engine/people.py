@@ -104,6 +104,11 @@ def approve(turn: Turn, given: Approve) -> None:
             task=given.task,
             code="E-SAME-APPROVER",
         )
+    if given.task == RUN and turn.run.replans:
+        raise RefusedError(
+            f"run {turn.run.id}: the plan that was shown is being changed; it is asked about when it is there",
+            code="E-DIGEST",
+        )
     _answered(turn, given.task, question, "approved", given.who)
     if given.task == RUN:  # the plan as a whole; each call still asks for itself where it has to
         return

@@ -39,8 +39,9 @@ def due(run: Run, now: int, *, woken: bool = False) -> Replanning | None:
     """
     if run.asked or run.wish != "none" or not run.replans or not (woken or run.state is RunState.RUNNING):
         return None
-    if run.counts[TaskState.UNKNOWN] or RUN in run.questions:
-        return None
+    asked = run.questions.get(RUN)
+    if run.counts[TaskState.UNKNOWN] or (asked is not None and asked.kind != "approval"):
+        return None  # a plan under review may be changed: it is asked about as it is then
     if any(run.tasks[name].effect != "read" for name in run.running):
         return None  # its effect may become unknown, or be what the new plan asks for
     return next((r for r in run.replans.values() if r.not_before <= now and not _at_work(run, r)), None)

@@ -26,9 +26,9 @@ def digest(run: Run) -> str:
 
 
 def look_again(turn: Turn) -> None:
-    """Ask about the plan as it is now, if it has to be asked about and is not."""
+    """Ask about the plan as it is now, if it has to be asked about and is not; while it is being changed, wait."""
     run = turn.run
-    if not run.unreviewed or run.state in FINAL_RUN_STATES:
+    if run.state in FINAL_RUN_STATES or run.wish in ("cancel", "abort") or run.replans:
         return
     question = run.questions.get(RUN)
     if question is None:
