@@ -22,7 +22,18 @@ from fsm_agent.core.errors import (
     StoreDeadError,
 )
 from fsm_agent.core.events import Event, Head, genesis, seal
-from fsm_agent.core.inputs import Command, Create, Env, Input, Probed, Progressed, Returned, TakeOver, Tick
+from fsm_agent.core.inputs import (
+    Command,
+    Create,
+    Env,
+    Input,
+    Probed,
+    Progressed,
+    Proposed,
+    Returned,
+    TakeOver,
+    Tick,
+)
 from fsm_agent.core.machine import FINAL_RUN_STATES
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.ports import Ahead, Ports
@@ -275,7 +286,7 @@ class Engine:
             raise StoreDeadError(f"run {self.run.id}: {self._dead}; open the run again")
         run = self.run
         env = Env(now_us=self.ports.now_us(), jitter=self.ports.jitter(), slots=self.slots)
-        in_place = isinstance(given, Returned | Tick | Progressed | Probed | TakeOver | Create)
+        in_place = isinstance(given, Returned | Tick | Progressed | Probed | Proposed | TakeOver | Create)
         before = run.seq
         try:
             if self.stop_before is not None and self.slots and self.stop_before(decide(run, given, env)):
