@@ -151,7 +151,7 @@ class Looked:
     until: int | None
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class WhatIf:
     """The same logs under another table.
 
@@ -193,6 +193,12 @@ class WhatIf:
     def differing(self) -> tuple[Redecided, ...]:
         """The decisions where another one, or another wait, follows."""
         return tuple(one for one in self.decisions if one.differs in ("decision", "delay"))
+
+    def __repr__(self) -> str:
+        """One line."""
+        names = ", ".join(dict.fromkeys(one.new for one in self.static)) or "no table"
+        differ = f"{len(self.differing)} of {len(self.decisions)} decisions differ"
+        return f"<what if {names} had decided {len(self.logs)} logs: {differ}>"
 
 
 def what_if(logs: Iterable[tuple[str, Sequence[Event]]], table: Table) -> WhatIf:

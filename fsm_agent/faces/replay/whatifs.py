@@ -17,6 +17,7 @@ from fsm_agent.faces.frame.screen import Screen, duration, safe, wrapped
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.replay.sources import log_of
 from fsm_agent.runtime.configs import load_rules
+from fsm_agent.runtime.proof.logs import is_store, reading
 from fsm_agent.testing.hypothetical import Hypothetical, Story, beyond
 from fsm_agent.testing.scenario import load
 
@@ -43,7 +44,7 @@ def what_ifs(
 ) -> Outcome:
     """Ask another table about every decision of some logs."""
     table = load_rules(rules, params)
-    read = [_read(screen, name) for source in logs for name in _named(source)]
+    read = [log for source in logs for log in _logs(screen, source)]
     found = what_if(read, table)
     worlds = None
     if world is not None:
@@ -52,22 +53,24 @@ def what_ifs(
     return Outcome(Asked(found=found, worlds=worlds))
 
 
-def _named(source: str) -> list[str]:
-    """Return the logs that *source* stands for: itself, or those of a directory."""
+def _logs(screen: Screen, source: str) -> Iterator[tuple[str, list[Event]]]:
+    """Yield the logs that *source* stands for: a file, a run, every run of a store, every log of a directory."""
     path = Path(source)
-    if not path.is_dir() or (path / "fsm_agent.json").exists():
-        return [source]
-    files = sorted(str(file) for file in path.glob("*.jsonl"))
-    if not files:
-        raise NotFoundError(
-            f"directory {source}: it holds no log (*.jsonl); name a log, a run or a directory of logs"
-        )
-    return files
-
-
-def _read(screen: Screen, name: str) -> tuple[str, list[Event]]:
-    with log_of(screen, name) as log:
-        return log.run, list(events(log.run, log.records, log.blob))
+    if is_store(path):
+        with reading(path) as store:
+            for info in store.runs():
+                yield info.run, list(events(info.run, store.read(info.run), store.blob))
+        return
+    names = [source]
+    if path.is_dir():
+        names = sorted(str(file) for file in path.glob("*.jsonl"))
+        if not names:
+            raise NotFoundError(
+                f"directory {source}: it holds no log (*.jsonl); name a log, a run or a directory of logs"
+            )
+    for name in names:
+        with log_of(screen, name) as log:
+            yield log.run, list(events(log.run, log.records, log.blob))
 
 
 # ── for people ────────────────────────────────────────────────────────────────────────────────────────────────

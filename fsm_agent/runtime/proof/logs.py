@@ -72,14 +72,14 @@ def opened(source: Source, run: str | None = None) -> Iterator[Log]:
     if isinstance(source, str | os.PathLike) and not is_store(Path(source)):
         yield _of_file(source)
         return
-    with _store(source) as store:
+    with reading(source) as store:
         name = run if run is not None else _only(store)
         store.head(name)
         yield Log(name, store.read(name), store.blob)
 
 
 @contextmanager
-def _store(source: Source) -> Iterator[Store]:
+def reading(source: Source) -> Iterator[Store]:
     """Open the store at *source*, and close it; one that is open already stays open."""
     if not isinstance(source, str | os.PathLike):
         yield source
@@ -165,7 +165,7 @@ def audit(
             head_of=lambda _: head,
             key=verifier,
         )
-    with _store(source) as store:
+    with reading(source) as store:
         name = run if run is not None else _only(store)
         return audit_run(
             store,

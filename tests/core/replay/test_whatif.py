@@ -199,6 +199,14 @@ def test_the_json_names_its_schema_and_lists_what_differs():
     json.dumps(found)
 
 
+def test_it_is_one_line_for_whoever_looks_at_it():
+    found = what_if([("r", LOG)], load_rules("default", {"retries": 1}))
+    assert (
+        repr(found) == f"<what if default had decided 1 logs: 1 of {len(found.decisions)} decisions differ>"
+    )
+    assert repr(what_if([], DEFAULT)) == "<what if no table had decided 0 logs: 0 of 0 decisions differ>"
+
+
 # ── what followed ─────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -46,6 +46,12 @@ def test_a_directory_and_several_names_are_several_logs(cli, denied):
     assert {"old", "new", "times", "cost"} == set(found["matrix"][0])
 
 
+def test_a_store_stands_for_all_its_runs(cli, denied):
+    assert cli("run", "desk", "--run-id", "r2", "--input", "luck=wrong").code == 4
+    _, found = cli.json("what-if", ".fsm_agent/runs.db", "--rules", "conservative")
+    assert [one["run"] for one in found["logs"]] == ["r1", "r2"]
+
+
 def test_a_declared_world_goes_on_and_is_marked_hypothetical(cli):
     scenario = {
         "name": "flaky",
