@@ -2,6 +2,7 @@
 
 import pytest
 
+from fsm_agent.core.engine.ending import concerned
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.inputs import Note
 from tests.core.kit import ANN, lab, refused
@@ -555,3 +556,34 @@ def test_a_question_about_the_whole_run_holds_the_door_and_what_is_out_may_come_
         assert it.run.state == "awaiting-confirmation"
         it.decide("run", "continue")
         assert it.states["c"] == "running"
+
+
+# ── which constraints are looked at ───────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("check", "looked_at"),
+    [
+        ("n < 9", ["b"]),
+        ("sum(costs) < 9", ["c"]),
+        ("$a.m < 9", ["a"]),
+        ("$inputs.w < 9", ["a", "b", "c"]),
+        ("never_made < 9", []),
+        ("$a.m < n", ["a", "b"]),
+    ],
+)
+def test_a_constraint_is_looked_at_when_a_step_that_it_reads_is_newly_done(check, looked_at):
+    steps = [{"id": name, "tool": "look", "args": {"n": name}} for name in "abc"]
+    with lab(steps, inputs={"w": 1}, constraints=[{"key": "k", "value": 1, "check": check}], slots=3) as it:
+        for name, value in zip("abc", ({"m": 1}, {"n": 2}, {"cost": 3}), strict=True):
+            it.returns(name, value)
+        assert [name for name in "abc" if concerned(it.run, [name])] == looked_at
+
+
+def test_once_an_input_has_been_changed_every_constraint_is_looked_at():
+    rule = {"key": "k", "value": 1, "check": "never_made < 9"}
+    with lab([LOOK, {**NEXT, "depends_on": []}], inputs={"w": 1}, constraints=[rule]) as it:
+        it.returns("a", {"m": 1})
+        assert not concerned(it.run, ["a"])
+        it.set(w=2)
+        assert concerned(it.run, ["a"])

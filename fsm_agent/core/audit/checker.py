@@ -84,7 +84,7 @@ class Checker:
         due: What else the batch has to bring: (task or ``run``, what) → seq of the event that makes it due.
         said: Verdicts that people, or the clock, gave in the batch, by task.
         adopted: Whether a plan was adopted in the batch.
-        newly: Whether a task was newly done in the batch.
+        newly: Tasks that were newly done in the batch.
         refused: Whether a planner's proposal was refused in the batch.
         was_final: Whether the run had ended when the batch began.
         tx_first: Seq of the first event of the batch.
@@ -120,7 +120,8 @@ class Checker:
         self.ruling: tuple[int, Any] | None = None
         self.edited: dict[str, Any] = {}
         self.tx_first = 1
-        self.adopted = self.ended = self.newly = self.refused = self.was_final = False
+        self.newly: list[str] = []
+        self.adopted = self.ended = self.refused = self.was_final = False
         self.approvals: dict[str, Given] = {}
         self.used: dict[str, int] = {}
         self.evidence: dict[int, Evidence] = {}
@@ -172,7 +173,9 @@ class Checker:
             self.asked_to_wait.clear()
         if self.delays:
             self.delays.clear()
-        self.adopted = self.newly = self.refused = False
+        self.adopted = self.refused = False
+        if self.newly:
+            self.newly.clear()
         self.was_final = self.run.state in FINAL_RUN_STATES
         self.tx_first = self.seq + 1
         run = self.run
@@ -224,7 +227,7 @@ def _task_moved(log: Checker, event: Event) -> None:
     if trigger in VERDICT:
         log.said.pop(name, None)
     if data["dest"] == "done":
-        log.newly = True
+        log.newly.append(name)
         log.proves("done", event, "done", data["result_digest"])
     if "outcome" in data and "retry_after_us" in data["outcome"]:
         log.asked_to_wait[name] = data["outcome"]["retry_after_us"]

@@ -130,21 +130,19 @@ def low_budget_signalled(log: Checker, event: Event) -> Said:
 
 
 def constraints_looked_at(log: Checker, event: Event) -> Said:
-    """After a task is newly done every constraint is looked at; one that is false is noted or decided on."""
+    """After a task is newly done every constraint that reads it is looked at; one that is false is noted or decided on."""
     del event
     run = log.run
     plan = run.plan
     if not log.newly or plan is None or not plan.constraints or log.adopted or log.was_final:
         return None
-    missed = [c.key for c in plan.constraints if c.key not in run.broken and _verdict(log, c) is False]
+    looked_at = ending.concerned(run, log.newly)
+    missed = [c.key for c in looked_at if c.key not in run.broken and _verdict(log, c) is False]
     return f"{', '.join(missed)} is false by now, and nothing says so" if missed else ""
 
 
 def _verdict(log: Checker, constraint: Constraint) -> bool | None:
-    run = log.run
-    scope = {**ending.products(run), "value": run.constraint_values[constraint.key], "$inputs": run.inputs}
-    scope.update((f"${t.id}", t.result) for t in run.tasks.values() if t.state is TaskState.DONE)
-    value = constraint.check.evaluate(scope).value
+    value = ending.verdict_on(log.run, constraint, ending.products(log.run)).value
     return value if isinstance(value, bool) else None
 
 

@@ -94,9 +94,14 @@ def advance(run: Run, given: Input, env: Env) -> tuple[Event, ...]:
         review.look_again(turn)
     newly = run.counts[TaskState.DONE] != done or isinstance(given, SetInputs)
     if newly and run.plan is not None and run.plan.constraints and run.state not in FINAL_RUN_STATES:
-        check_constraints(turn)
+        check_constraints(turn, done=None if isinstance(given, SetInputs) else _newly_done(turn))
     proceed(turn)
     return tuple(turn.events)
+
+
+def _newly_done(turn: Turn) -> list[str]:
+    moves = (e for e in turn.events if e.type == "task_moved" and e.data["dest"] == TaskState.DONE.value)
+    return [e.task for e in moves if e.task is not None]
 
 
 def _handle(turn: Turn, given: Input) -> None:

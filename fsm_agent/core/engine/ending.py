@@ -5,10 +5,11 @@ awaited and reconciled; then the trigger fires. A run never ends while a task is
 effect that nobody acknowledged.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from fsm_agent.core.engine import budget
+from fsm_agent.core.engine import batches, budget
+from fsm_agent.core.engine.arguments import scope_of
 from fsm_agent.core.engine.door import (
     schedule,
 )
@@ -16,7 +17,9 @@ from fsm_agent.core.engine.policy import fire
 from fsm_agent.core.engine.records import RUN, Order, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
+from fsm_agent.core.language.expr import Verdict
 from fsm_agent.core.machine import FINAL_RUN_STATES, RunState, TaskState
+from fsm_agent.core.plans.plan import Constraint
 from fsm_agent.core.replanning import replanning
 from fsm_agent.core.signals import Signal
 
@@ -102,7 +105,7 @@ def _startable(run: Run) -> bool:
         return False
     if any(run.tasks[n].doomed for _, n in run.doomed) or any(_unsettled(run, n) for _, n in run.unsettled):
         return True
-    return any(t.order == order and t.ready for order, name in run.ready_heap for t in (run.tasks[name],))
+    return batches.admissible(run)
 
 
 def _unsettled(run: Run, name: str) -> bool:
@@ -199,11 +202,12 @@ def _end(turn: Turn) -> None:
     close(turn)
 
 
-def check_constraints(turn: Turn, *, at_end: bool = False) -> bool:
+def check_constraints(turn: Turn, *, at_end: bool = False, done: Collection[str] | None = None) -> bool:
     """Evaluate the plan's constraints; fire for those newly broken.
 
     Args:
         turn: The turn.
+        done: The tasks that are newly done, if nothing else has changed; None: whatever may have.
         at_end: At the end of a run an unknown constraint is broken too.
 
     Returns:
@@ -211,16 +215,13 @@ def check_constraints(turn: Turn, *, at_end: bool = False) -> bool:
     """
     run = turn.run
     assert run.plan is not None, "no plan"
-    if not run.plan.constraints:
-        return False
-    names = products(run)
     found = []
-    for constraint in run.plan.constraints:
+    looked_at = run.plan.constraints if done is None else concerned(run, done)
+    names = products(run) if any(map(_reads_names, looked_at)) else {}
+    for constraint in looked_at:
         if constraint.key in run.broken:
             continue
-        scope = {**names, "value": run.constraint_values[constraint.key], "$inputs": run.inputs}
-        scope.update((f"${t.id}", t.result) for t in run.tasks.values() if t.state is TaskState.DONE)
-        verdict = constraint.check.evaluate(scope)
+        verdict = verdict_on(run, constraint, names)
         if verdict.value is True or (verdict.value is None and not at_end):
             continue
         words = "is false" if verdict.value is False else f"is unknown at the end: {verdict.why}"
@@ -235,6 +236,41 @@ def check_constraints(turn: Turn, *, at_end: bool = False) -> bool:
         keys = [c.key for c, _ in stops]
         fire(turn, None, Signal.CONSTRAINT_VIOLATED, because=words, extra={"constraints": keys})
     return bool(stops)
+
+
+def verdict_on(run: Run, constraint: Constraint, names: Mapping[str, Any]) -> Verdict:
+    """Return what *constraint* comes to now, with *names* from :func:`products`."""
+    scope = {**names, "value": run.constraint_values[constraint.key], "$inputs": run.inputs}
+    return constraint.check.evaluate({**scope, **scope_of(run, constraint.check.roots)})
+
+
+def concerned(run: Run, done: Collection[str]) -> Sequence[Constraint]:
+    """Return the constraints that tasks which are newly *done* can have broken: those that read something of them, or
+    an input that was wrong from the beginning.
+
+    Once an input or the plan has been changed, results come and go, and every one may be.
+    """
+    assert run.plan is not None, "no plan"
+    constraints = run.plan.constraints
+    if not constraints or run.changed_at or run.plan_version > 1 or run.plan.aliases:
+        return constraints
+    brought: set[str] = set()
+    for name in done:
+        result = run.tasks[name].result
+        brought.add(f"${name}")
+        if isinstance(result, dict):
+            brought.update(result)
+            brought.update(("costs",) if "cost" in result else ())
+    return [c for c in constraints if not brought.isdisjoint(c.check.roots) or _reads_more(c)]
+
+
+def _reads_more(constraint: Constraint) -> bool:
+    """Whether *constraint* reads an input, or a part of a step, which has more names than one."""
+    return any(root == "$inputs" or "/" in root or "[" in root for root in constraint.check.roots)
+
+
+def _reads_names(constraint: Constraint) -> bool:
+    return any(root[0] != "$" and root != "value" for root in constraint.check.roots)
 
 
 def products(run: Run) -> dict[str, Any]:
