@@ -57,9 +57,9 @@ def test_a_run_is_driven_asked_about_and_finished_without_await(run):
     assert run.why("s2").state == "done"
 
 
-def test_it_works_inside_a_running_loop_as_in_a_notebook(tools):
+def test_it_works_inside_a_running_loop_as_in_a_notebook(tools, tmp_path):
     async def cell():
-        with Sync.start(Plan.make(PLAN), tools) as run:
+        with Sync.start(Plan.make(PLAN), tools, store=tmp_path / "runs.db") as run:
             return run.wait()["state"], run.step().state
 
     assert asyncio.run(cell()) == ("awaiting-confirmation", "awaiting-confirmation")
@@ -96,11 +96,11 @@ def test_words_of_every_kind_arrive(run):
     assert run.wait()["state"] == "cancelled"
 
 
-def test_a_question_can_be_rejected_edited_and_answered(tools):
+def test_a_question_can_be_rejected_edited_and_answered(tools, tmp_path):
     plan = Plan.make(
         {"steps": [{"id": "a", "description": "which one?"}, *PLAN["steps"]], "inputs": {"who": "x"}}
     )
-    with Sync.start(plan, tools) as run:
+    with Sync.start(plan, tools, store=tmp_path / "runs.db") as run:
         run.wait()
         asked = {q.task: q for q in run.questions}
         asked["a"].answer({"chosen": 1}, by="ann")
@@ -144,7 +144,7 @@ def test_it_can_be_left_and_taken_over_and_looked_at(tools, tmp_path):
     assert [t.name for t in threading.enumerate() if t.name == "fsm-agent"] == []
 
 
-def test_a_listener_that_asks_for_more_is_told_that_it_would_wait_for_itself(tools):
+def test_a_listener_that_asks_for_more_is_told_that_it_would_wait_for_itself(tools, tmp_path):
     found = []
 
     def listen(events):
@@ -153,12 +153,12 @@ def test_a_listener_that_asks_for_more_is_told_that_it_would_wait_for_itself(too
         except UsageError as error:
             found.append(str(error))
 
-    with Sync.start(Plan.make(PLAN), tools, listeners=[listen]) as run:
+    with Sync.start(Plan.make(PLAN), tools, store=tmp_path / "runs.db", listeners=[listen]) as run:
         run.wait()
     assert "inside its own loop" in found[-1]
 
 
-def test_an_interruption_ends_the_wait_and_nothing_more_starts():
+def test_an_interruption_ends_the_wait_and_nothing_more_starts(tmp_path):
     tools, after = Toolbox(), []
 
     @tools.read
@@ -174,7 +174,7 @@ def test_an_interruption_ends_the_wait_and_nothing_more_starts():
     plan = Plan.make(
         {"steps": [{"id": "a", "tool": "interrupt"}, {"id": "b", "tool": "follow", "depends_on": ["a"]}]}
     )
-    with Sync.start(plan, tools) as run:
+    with Sync.start(plan, tools, store=tmp_path / "runs.db") as run:
         with pytest.raises(KeyboardInterrupt):
             while True:  # the signal may come a moment after the tool has ended
                 run.wait(stop_before=lambda events: any(e.task == "b" for e in events))
@@ -215,9 +215,9 @@ def test_values_are_shown_on_one_line_and_as_escaped_html(run):
         assert printer.shown == repr(value)
 
 
-def test_the_asynchronous_ones_are_shown_alike(tools):
+def test_the_asynchronous_ones_are_shown_alike(tools, tmp_path):
     async def cell():
-        async with await RunController.start(Plan.make(PLAN), tools) as run:
+        async with await RunController.start(Plan.make(PLAN), tools, store=tmp_path / "runs.db") as run:
             await run.wait()
             return run._repr_html_(), run.questions[0]._repr_html_()
 

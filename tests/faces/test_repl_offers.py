@@ -26,6 +26,7 @@ def run(tmp_path, monkeypatch):
         Plan.load(HERE / "desk" / "plan.json"),
         load_toolbox(f"{HERE / 'desk' / 'tools.py'}:tools"),
         run_id="r1",
+        store=tmp_path / "runs.db",
     ) as controller:
         controller.wait()
         yield controller
@@ -81,7 +82,7 @@ def test_the_legal_answers_after_a_failure_are_offered(tmp_path, monkeypatch):
     from fsm_agent.runtime.tools.loading import load_toolbox
 
     plan, tools = Plan.load(HERE / "desk" / "plan.json"), load_toolbox(f"{HERE / 'desk' / 'tools.py'}:tools")
-    with RunController.start(plan, tools, inputs={"luck": "wrong"}) as controller:
+    with RunController.start(plan, tools, inputs={"luck": "wrong"}, store=tmp_path / "runs.db") as controller:
         controller.wait()
         here = Known(run=controller.run)
         assert offered("answer ", here) == ["T2"]

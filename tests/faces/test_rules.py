@@ -302,7 +302,7 @@ def test_a_table_without_an_answer_elsewhere_still_answers_here(cli):
         (("failed", "success"), "signal 'success': it never fires in state failed; there are "),
         (("run", "not_found"), "signal 'not_found': it never fires in state run; there are "),
         (("failed", "x" * 5000), "signal 'xxx"),
-        (("running", "success"), "state: 'running' is not one of"),
+        (("running", "success"), "STATE: 'running' is not one of"),
         (("failed", "not_found", "efect=read"), "fact 'efect': there is no such fact; did you mean effect?"),
         (("failed", "not_found", "effect=reed"), "fact effect: 'reed'; it is one of read, idempotent, write, irreversible"),
         (("failed", "not_found", "effect=1"), "fact effect: 1; it is one of read"),

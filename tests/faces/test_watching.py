@@ -47,7 +47,7 @@ def test_a_bar_is_never_empty_nor_too_long():
 
 
 @pytest.fixture
-def many():
+def many(tmp_path):
     tools = Toolbox()
 
     @tools.read
@@ -56,7 +56,7 @@ def many():
 
     steps = [{"id": f"s{i}", "tool": "look"} for i in range(MOST + 5)]
     plan = Plan.make({"steps": [*steps, {"id": "q", "description": "who?"}], "budgets": {"tool_calls": 99}})
-    with RunController.start(plan, tools) as run:
+    with RunController.start(plan, tools, store=tmp_path / "runs.db") as run:
         run.wait()
         yield run.run
 

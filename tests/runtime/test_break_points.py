@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fsm_agent import Plan, RunController, Toolbox
+from fsm_agent import Plan, RefusedError, Toolbox
+from tests.runtime.runs import go, running
 
 
 def starts(events, *names):
@@ -44,9 +45,7 @@ def test_the_step_of_a_break_point_never_starts_and_the_rest_does_as_ever(needs,
     name = f"s{stop % len(steps)}"
 
     async def run():
-        async with await RunController.start(
-            Plan.make({"steps": steps}), toolbox(called), workers=workers
-        ) as run:
+        async with running(Plan.make({"steps": steps}), toolbox(called), workers=workers) as run:
             await run.wait(stop_before=lambda events: bool(starts(events, name)))
             assert name not in called
             assert run.run.running == {}
@@ -57,7 +56,7 @@ def test_the_step_of_a_break_point_never_starts_and_the_rest_does_as_ever(needs,
             assert sorted(called) == sorted(s["id"] for s in steps)
             assert called[: len(before)] == before
 
-    asyncio.run(run())
+    go(run())
 
 
 def test_a_start_that_another_one_brings_along_in_the_same_batch_is_foreseen():
@@ -70,14 +69,16 @@ def test_a_start_that_another_one_brings_along_in_the_same_batch_is_foreseen():
     ]
 
     async def run():
-        async with await RunController.start(Plan.make({"steps": steps}), toolbox(called)) as run:
+        async with running(Plan.make({"steps": steps}), toolbox(called)) as run:
             await run.wait(stop_before=lambda events: bool(starts(events, "c")))
             assert called == ["a"]
-            assert run.run.tasks["b"].state.value == "pending"  # it would be cancelled in the batch that starts c
+            assert (
+                run.run.tasks["b"].state.value == "pending"
+            )  # it would be cancelled in the batch that starts c
             assert (await run.wait())["state"] == "done"
             assert called == ["a", "c"]
 
-    asyncio.run(run())
+    go(run())
 
 
 def test_what_is_out_may_end_and_is_recorded():
@@ -93,7 +94,7 @@ def test_what_is_out_may_end_and_is_recorded():
             return {}
 
         steps = [{"id": "slow", "tool": "slow"}, step("a"), step("b", "a")]
-        async with await RunController.start(Plan.make({"steps": steps}), tools) as run:
+        async with running(Plan.make({"steps": steps}), tools) as run:
             seen = []
 
             def stop(events):
@@ -107,30 +108,26 @@ def test_what_is_out_may_end_and_is_recorded():
             assert run.run.tasks["slow"].state.value == "done"
             assert run.run.tasks["b"].attempt == 0
 
-    asyncio.run(run())
+    go(run())
 
 
 def test_a_word_that_is_refused_is_refused_under_a_break_point_too():
-    from fsm_agent import RefusedError
-
     async def run():
-        async with await RunController.start(Plan.make({"steps": [step("a")]}), toolbox([])) as run:
+        async with running(Plan.make({"steps": [step("a")]}), toolbox([])) as run:
             waiting = asyncio.ensure_future(run.wait(stop_before=lambda events: bool(starts(events))))
             await waiting
             with pytest.raises(RefusedError):
                 await run.retry("a", by="ann")
             assert run.run.tasks["a"].attempt == 0
 
-    asyncio.run(run())
+    go(run())
 
 
 def test_halting_lets_what_is_out_end_and_starts_nothing_more():
     called = []
 
     async def run():
-        async with await RunController.start(
-            Plan.make({"steps": [step("a"), step("b", "a")]}), toolbox(called)
-        ) as run:
+        async with running(Plan.make({"steps": [step("a"), step("b", "a")]}), toolbox(called)) as run:
             run.halt()
             assert (await run.step()).done == 1
             run.halt()
@@ -138,4 +135,4 @@ def test_halting_lets_what_is_out_end_and_starts_nothing_more():
             assert called == ["a"]
             assert (await run.wait())["state"] == "done"
 
-    asyncio.run(run())
+    go(run())
