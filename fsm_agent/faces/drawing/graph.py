@@ -8,8 +8,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import attrs
+
 from fsm_agent.core.machine import RUN_EDGES, STATES, TASK_EDGES, Edge
-from fsm_agent.core.plans.plan import Plan, Step
+from fsm_agent.core.plans.members import parent_of, walk
+from fsm_agent.core.plans.plan import Dependency, Plan, Step
 from fsm_agent.faces.drawing.layers import Node, draw, layered
 from fsm_agent.faces.frame.screen import safe, short
 
@@ -90,6 +93,7 @@ def _wrapped(head: str, text: str) -> list[str]:
 
 def plan(given: Plan, form: str, *, unicode: bool = True, width: int = WIDTH) -> str:
     """Return *given* as ``text`` (from left to right; a list by layers where that is too wide), ``mermaid`` or ``dot``."""
+    given = unfolded(given)
     match form:
         case "mermaid":
             return _plan_mermaid(given)
@@ -97,6 +101,17 @@ def plan(given: Plan, form: str, *, unicode: bool = True, width: int = WIDTH) ->
             return _plan_dot(given)
         case _:
             return _plan_text(given, unicode=unicode, width=width)
+
+
+def unfolded(given: Plan) -> Plan:
+    """Return *given* with the steps of its nested plans beside the others, the first of them after what they are in."""
+    steps = tuple(
+        step
+        if step.depends_on or not parent_of(step.id)
+        else attrs.evolve(step, depends_on=(Dependency(id=parent_of(step.id)),))
+        for step in walk(given.steps)
+    )
+    return attrs.evolve(given, steps=steps)
 
 
 def label(step: Step) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.plans.plan import Plan, Step
-from fsm_agent.faces.drawing.graph import label, mermaid_label
+from fsm_agent.faces.drawing.graph import label, mermaid_label, unfolded
 from fsm_agent.faces.drawing.layers import Node, draw, layered
 from fsm_agent.faces.frame.screen import GLYPHS, short
 
@@ -26,8 +26,8 @@ _WIDE, _HIGH, _APART, _BELOW, _LETTER = 44, 40, 56, 16, 7.2
 
 def run(given: Run, form: str, *, unicode: bool, width: int) -> str:
     """Return the plan in force of *given* with the state of each step, as one of :data:`FORMATS`."""
-    plan = given.plan
-    assert plan is not None, "a run that has begun has a plan"
+    assert given.plan is not None, "a run that has begun has a plan"
+    plan = unfolded(given.plan)
     states = {step.id: given.tasks[step.id].state.value for step in plan.steps}
     match form:
         case "mermaid":
