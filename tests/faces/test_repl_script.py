@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import signal
+import subprocess
 
 import pytest
 
@@ -204,6 +206,20 @@ def test_a_run_that_another_process_drives_is_spoken_to_through_its_inbox(cli, t
     assert "run_asked" in kinds
 
 
+def test_an_interrupted_script_ends_with_130_and_the_command_that_goes_on(cli, tmp_path):
+    shutil.copytree(HERE / "slow", tmp_path / "slow", ignore=shutil.ignore_patterns("__pycache__"))
+    os.mkfifo(tmp_path / "gate")
+    process = cli.start("repl", "slow", "--run-id", "r1", "-c", "run; status", stderr=subprocess.STDOUT)
+    while "W1     pending → running" not in (line := process.stdout.readline()):
+        assert line
+    process.send_signal(signal.SIGINT)
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted; go on with: fsm-agent resume r1" in shown
+    assert "Traceback" not in shown
+    assert cli.json("status", "r1")[1]["state"] == "running"
+
+
 def test_commands_know_their_run_and_another_can_be_named(cli, waiting):
     cli("run", "desk", "--run-id", "r2")
     shown = typed(
@@ -244,6 +260,37 @@ def test_a_jsonl_store_works_as_well(cli):
     store = open_store(cli.path / "logs", read_only=True, create=False)
     assert [info.run for info in store.runs()] == ["r1"]
     store.close()
+
+
+def test_a_secret_is_taken_by_who_drives_and_refused_in_a_letter(cli):
+    (cli.path / "tools.py").write_text(
+        "from fsm_agent import Toolbox\ntools = Toolbox()\n"
+        "@tools.read(secret=['token'])\ndef look(token: str) -> dict:\n    return {'long': len(token)}\n"
+    )
+    steps = [{"id": "t", "tool": "look", "args": {"token": "$inputs.token"}, "requires_confirmation": True}]
+    (cli.path / "plan.json").write_text(json.dumps({"inputs": {"token": ""}, "steps": steps}))
+    words = ("plan.json", "--tools", "tools.py:tools", "--run-id", "r1", "--input", "token=canary-1", "-q")
+    shown = typed(cli, *words, "-c", "run; set token=canary-2; run; plan t; note canary-2")
+    assert shown.code == 4, shown.err
+    refused = typed(cli, "r1", "-q", "-c", "set token=canary-3")
+    assert "E-SECRET" in refused.err
+    stored = b"".join(file.read_bytes() for file in (cli.path / ".fsm_agent").rglob("*") if file.is_file())
+    assert b"canary" not in stored
+
+
+def test_without_prompt_toolkit_it_is_said_what_to_install(cli, monkeypatch):
+    import asyncio
+    import sys
+
+    from fsm_agent import ConfigError
+    from fsm_agent.faces.frame.screen import Screen
+    from fsm_agent.faces.repl import session
+    from fsm_agent.faces.repl.desk import Desk
+
+    monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
+    monkeypatch.delitem(sys.modules, "fsm_agent.faces.repl.terminal", raising=False)
+    with pytest.raises(ConfigError, match=r'pip install "fsm-agent\[cli\]", or give commands with -c'):
+        asyncio.run(session._sit(Desk(Screen.of()), None))
 
 
 # ── looking ───────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,6 @@
 """A person at the prompt: completion, hints, approval by typing, interruptions, events above the prompt, resizing."""
 
+import json
 import os
 import re
 import shutil
@@ -218,6 +219,19 @@ def test_events_of_a_run_behind_the_prompt_are_shown_above_it(cli, person, slow)
     ann.type("quit")
     assert ann.end() == 0
     assert "note_added" in [kind for kind, *_ in types(cli)]
+
+
+def test_a_flood_of_events_behind_the_prompt_is_folded(cli, person, tmp_path):
+    steps = [{"id": f"s{i}", "tool": "look_up", "args": {"guest": "Ann"}} for i in range(200)]
+    (tmp_path / "many.json").write_text(json.dumps(steps))
+    ann = person("many.json", "--tools", "desk/tools.py:tools", "--run-id", "r1")
+    ann.until("[0/200]>")
+    ann.type("run &")
+    shown = ann.until("done, 200 of 200 done")
+    assert re.search(r"\.\.\. and \d+ more events: events --since \d+", shown)
+    assert shown.count("→ done") < 200
+    ann.type("quit")
+    assert ann.end() == 0
 
 
 def test_ctrl_c_pauses_what_is_driven_behind_the_prompt(cli, person, slow):

@@ -68,12 +68,13 @@ async def repl(
     desk = Desk(screen)
     first = _first(screen, where, job)
     try:
-        if script is None and screen.asks:
+        if script is None and screen.asks and screen.out.isatty():
             return Outcome(Session(done=()), await _sit(desk, first))
         lines = script if script is not None else _typed(sys.stdin)
         return await _script_mode(desk, first, lines, echo=echo, keep_going=keep_going)
     finally:
         await desk.close()
+        screen.desk = None  # what is said from here on is read at the command line
 
 
 async def _sit(desk: Desk, first: tuple[str, dict[str, Any]] | None) -> int:
