@@ -31,7 +31,7 @@ PLAN = Plan.make(
 
 def test_the_steps_of_a_nested_plan_are_drawn_after_the_step_that_they_are_in():
     text = graph.plan(PLAN, "text")
-    assert "s4 plan of 2 ─┬─▶ s4/a look ───▶ s4/b look" in text
+    assert "s4 plan of 2 ─┬─▶ s4/a look ─────▶ s4/b look" in text
     assert "└─▶ s5 look" in text
 
 
