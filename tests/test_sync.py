@@ -4,7 +4,10 @@ import asyncio
 import inspect
 import os
 import signal
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -63,6 +66,33 @@ def test_it_works_inside_a_running_loop_as_in_a_notebook(tools, tmp_path):
             return run.wait()["state"], run.step().state
 
     assert asyncio.run(cell()) == ("awaiting-confirmation", "awaiting-confirmation")
+
+
+def test_the_asynchronous_controller_is_awaited_at_the_prompt_of_asyncio(tmp_path):
+    """As in IPython: no loop to be started, nothing to be wrapped."""
+    lines = """
+from fsm_agent import Plan, RunController, Toolbox
+tools = Toolbox()
+tools.add(lambda a: {"sum": a + 1}, effect="read", name="add")
+
+run = await RunController.start(Plan.make({"steps": [{"id": "s", "tool": "add", "args": {"a": 1}}]}), tools, store="runs.db")
+print((await run.wait())["state"], [q for q in run.questions])
+run
+await run.close()
+"""
+    done = subprocess.run(
+        [sys.executable, "-m", "asyncio"],
+        input=lines,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert "done []" in done.stdout, done.stderr
+    assert "1/1 done, head" in done.stdout
+    assert "Traceback" not in done.stderr
 
 
 def test_a_step_is_one_step_and_nothing_starts_between(run):

@@ -9,9 +9,15 @@ import pytest
 
 from fsm_agent.faces import table
 from fsm_agent.faces.cli import GLOBALS, Branch, Leaf, build
-from fsm_agent.faces.frame.spec import EXIT_CODES, EXIT_OF_RUN, KINDS, load
+from fsm_agent.faces.frame.settings import BY_NAME as SETTINGS
+from fsm_agent.faces.frame.spec import AMONG, EXIT_CODES, EXIT_OF_RUN, KINDS, WHEN, load
+from fsm_agent.faces.repl.completion import arguments
+from fsm_agent.faces.table.prompt import PROMPT
 
-ROWS = pytest.mark.parametrize("row", table.COMMANDS, ids=lambda row: row.name)
+EVERY = [*table.COMMANDS, *PROMPT]
+ROWS = pytest.mark.parametrize(
+    "row", EVERY, ids=[f"{'prompt: ' if row in PROMPT else ''}{row.name}" for row in EVERY]
+)
 NAMES = (
     """
 run, resume, wait, approve, reject, edit, answer, reconcile, retry, set, pause, cancel, note, status, events, runs,
@@ -75,6 +81,16 @@ def test_what_a_row_names_can_be_loaded(row):
 
 
 @ROWS
+def test_a_row_says_in_known_words_when_it_makes_sense_and_what_it_takes(row):
+    assert row.when in WHEN
+    for param in row.params:
+        assert param.among in AMONG
+        assert param.kind == "task" or not param.among
+        assert not param.setting or param.setting in SETTINGS
+        assert not param.setting or param.default is None  # else the default would hide the setting
+
+
+@ROWS
 def test_help_of_a_command_names_every_parameter_and_is_not_wide(row):
     command, ctx = Leaf(row), click.Context(Leaf(row), info_name=row.name, max_content_width=80)
     text = command.get_help(ctx)
@@ -94,7 +110,8 @@ def test_the_examples_are_command_lines_that_parse(row):
     for example in row.examples:
         words = shlex.split(example)
         assert words[: len(row.words)] == list(row.words)
-        Leaf(row).make_context(row.name, words[len(row.words) :])
+        typed = row._replace(params=arguments(row)) if row in PROMPT else row  # the run is left out there
+        Leaf(typed).make_context(row.name, words[len(row.words) :])
 
 
 @ROWS
