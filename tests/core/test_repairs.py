@@ -408,3 +408,44 @@ def test_the_shipped_repairs_say_why_in_both_languages():
         "wait",
     }
     assert all(r.why and r.why_zh for r in load_repairs())
+
+
+def test_a_record_of_a_batch_mends_the_template_for_all_that_is_not_done():
+    plan = [
+        {"id": "list", "tool": "use"},
+        {
+            "id": "each",
+            "tool": "fetch",
+            "for_each": "$list.rows",
+            "args": {"k": "$item"},
+            "max_parallel": 1,
+            "depends_on": ["list"],
+        },
+        {"id": "end", "tool": "use", "args": {"all": "$each"}, "depends_on": ["each"]},
+    ]
+    tools = {
+        "use": {"calls": [{"return": {"rows": [1, 2, 3]}}]},
+        "fetch": {"calls": [{"match": {"k": 1}, "return": "one"}, {"match": {"k": 2}, **MISSING}]},
+        "fetch_two": {
+            "calls": [{"match": {"k": 2}, "return": "two"}, {"match": {"k": 3}, "return": "three"}]
+        },
+    }
+    result = play(tools, OTHER, plan=plan)
+    assert adopted(result) == [("rule", "other")]
+    assert (result.run, result.calls["fetch"], result.calls["fetch_two"]) == ("done", 2, 2)
+    assert result.results["each"] == ["one", "two", "three"]
+
+
+def test_a_step_of_a_nested_plan_is_mended_where_it_stands():
+    inner = {
+        "steps": [
+            {"id": "a", "tool": "fetch", "args": {"k": 1}},
+            {"id": "b", "tool": "use", "depends_on": ["a"]},
+        ]
+    }
+    plan = [{"id": "s", "plan": inner}, {"id": "end", "tool": "use", "args": {"n": 1}, "depends_on": ["s"]}]
+    result = play({"fetch": {"calls": [MISSING]}, "fetch_two": {}}, OTHER, plan=plan)
+    assert (adopted(result), result.run) == ([("rule", "other")], "done")
+    denied = play({"fetch": {"calls": [DENIED, FINE]}, "login": {}}, LOGIN, plan=plan)
+    assert (adopted(denied), denied.run, denied.calls["login"]) == ([("rule", "login")], "done", 1)
+    assert denied.tasks["s/login"] == "done"

@@ -5,12 +5,14 @@ step keeps its id, its conditions and its place, and calls a tool of the same ef
 toolbox lacks, or which would leave out an argument that the tool needs, does not fit and is never proposed.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import WRITES
+from fsm_agent.core.replanning import strategy
 from fsm_agent.core.replanning.repairs import INSERT, Repair
 from fsm_agent.core.tools import ToolSpec
 
@@ -37,10 +39,8 @@ def proposals(run: Run, task: Task, signal: str) -> Iterator[tuple[Repair, list[
         signal: What it failed with.
     """
     assert run.plan is not None, "no plan"
-    steps = run.plan.doc["steps"]
     for repair, spec in list(_fitting(run, task, signal)):
-        changed = _changed(repair, spec, next(doc for doc in steps if doc["id"] == task.id), run)
-        yield repair, [new for doc in steps for new in (changed if doc["id"] == task.id else (doc,))]
+        yield repair, strategy.replaced(run.plan.doc["steps"], task.id, partial(_changed, run, repair, spec))
 
 
 def _fitting(run: Run, task: Task, signal: str) -> Iterator[tuple[Repair, ToolSpec]]:
@@ -57,9 +57,9 @@ def _fitting(run: Run, task: Task, signal: str) -> Iterator[tuple[Repair, ToolSp
 
 
 def _stands_in(run: Run, task: Task) -> bool:
-    """Whether *task* is a step of the plan in force itself, not of a plan in it nor of a batch."""
+    """Whether the plan in force states what *task* does."""
     assert run.plan is not None, "no plan"
-    return run.plans(task) and any(doc["id"] == task.id for doc in run.plan.doc["steps"])
+    return run.plans(task) and strategy.stated(run.plan.doc["steps"], task.id) is not None
 
 
 def _is_new(run: Run, task: Task, repair: Repair, spec: ToolSpec) -> bool:
@@ -85,13 +85,15 @@ def _arguments(repair: Repair, source: Any) -> dict[str, Any]:
     return {**copied, **repair.args}
 
 
-def _changed(repair: Repair, spec: ToolSpec, doc: dict[str, Any], run: Run) -> tuple[dict[str, Any], ...]:
-    """Return what stands in the place of the failed step's document."""
+def _changed(
+    run: Run, repair: Repair, spec: ToolSpec, doc: Mapping[str, Any], ids: frozenset[str]
+) -> tuple[dict[str, Any], ...]:
+    """Return what stands in the place of the failed step's document; *ids* are those of its level."""
     args = _arguments(repair, doc.get("args", {}))
     if repair.do != INSERT:
         return ({**doc, "tool": spec.name, "args": args},)
     name, count = repair.id, 2
-    while name in run.tasks:
+    while name in ids or name in run.tasks:
         name, count = f"{repair.id}-{count}", count + 1
     needs = doc.get("depends_on", [])
     first = {"id": name, "tool": spec.name, "args": args, "depends_on": needs}

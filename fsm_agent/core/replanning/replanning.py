@@ -1,4 +1,4 @@
-"""Changing the plan: asked for by the table alone, proposed by a fall-back, a repair, a planner or a person, adopted by the gate.
+"""Changing the plan: asked for by the table alone, proposed by data, a planner or a person, adopted by the gate.
 
 A replan that was decided waits for its cool-down, and for every effect that is under way or unknown; it is not lost. Every planner call is
 counted before it is made. A refused proposal is told why, and the table says whether to ask again.
@@ -19,7 +19,7 @@ from fsm_agent.core.inputs import NO_USAGE, Proposed, Replan
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans import text as plantext
 from fsm_agent.core.plans.members import planned_as
-from fsm_agent.core.replanning import explaining, gate, repairing, strategy
+from fsm_agent.core.replanning import explaining, gate, proposers, strategy
 from fsm_agent.core.replanning.gate import Passed, RefusedProposalError
 from fsm_agent.core.signals import Signal
 
@@ -55,16 +55,14 @@ def _at_work(run: Run, request: Replanning) -> bool:
 
 
 def go_on(turn: Turn) -> None:
-    """Take every replan that is due a step further: to the prepared fall-back, the planner, or a person."""
+    """Take every replan that is due a step further: to what is prepared, the planner, or a person."""
     run = turn.run
     while (request := due(run, turn.now)) is not None:
         task = run.tasks.get(request.task or "")
         turn.cause = request.seq
         if task is not None and task.state is not TaskState.FAILED:
             _drop(turn, request, "moot", f"{task.id} is {task.state.value} by now")
-        elif task is not None and task.step.alternatives and _may_retry(task):
-            _fall_back(turn, request, task)
-        elif task is not None and not request.refusals and _mend(turn, request, task):
+        elif task is not None and not request.refusals and _prepared(turn, request, task):
             continue
         elif run.has_planner and (spent := _spent_up(run)):
             _drop(turn, request, "budget", spent)
@@ -73,8 +71,9 @@ def go_on(turn: Turn) -> None:
             data = {"request": request.seq, "scope": request.scope}
             turn.emit("planner_asked", data, request.task)
         else:
+            told = run.replans[request.task or RUN].refusals
             _drop(turn, request, "nobody", "there is no planner and no prepared alternative")
-            escalate(turn, task, Signal(request.signal), request.why)
+            escalate(turn, task, Signal(request.signal), "; ".join((request.why, *told)))
 
 
 def _spent_up(run: Run) -> str:
@@ -96,52 +95,30 @@ def _drop(turn: Turn, request: Replanning, gate_name: str, why: str) -> None:
     )
 
 
-def _fall_back(turn: Turn, request: Replanning, task: Task) -> None:
-    """Switch a failed step to its next prepared alternative."""
-    run = turn.run
-    assert run.plan is not None, "no plan"
-    docs = strategy.switched(run.plan.doc["steps"], task.id)
-    try:
-        passed = gate.judge(run, docs, scope="local", failed=task.id, by_person=True)
-    except RefusedProposalError as error:
-        _drop(turn, request, error.gate, f"the prepared alternative cannot be used: {error.why}")
-        escalate(turn, task, Signal(request.signal), error.why)
-        return
-    adopt(
-        turn,
-        passed,
-        origin="alternative",
-        scope="local",
-        why=request.why,
-        name=request.task,
-        signal=request.signal,
-    )
-
-
-def _mend(turn: Turn, request: Replanning, task: Task) -> bool:
-    """Adopt the first repair that fits a failed step and passes the gate; False if there is none.
+def _prepared(turn: Turn, request: Replanning, task: Task) -> bool:
+    """Adopt the first offer for a failed step that passes the gate; False if there is none.
 
     Those that the gate refuses are not tried again for this failure; whoever plans next is told.
     """
     run = turn.run
-    for repair, docs in repairing.proposals(run, task, request.signal) if run.repairs else ():
-        record: dict[str, Any] = {"repair": repair.id}
+    for offer in proposers.offers(run, request, task):
         try:
-            passed = gate.judge(run, docs, scope=request.scope, failed=task.id)
+            passed = gate.judge(run, offer.steps, scope=offer.scope, failed=task.id, by_person=offer.meant)
         except RefusedProposalError as error:
-            data = {"gate": error.gate, "why": error.why, "request": request.seq, "origin": "rule", **record}
-            turn.emit("replan_refused", data, request.task)
+            why = f"the prepared alternative cannot be used: {error.why}" if offer.meant else error.why
+            data = {"gate": error.gate, "why": why, "request": request.seq, "origin": offer.origin}
+            turn.emit("replan_refused", {**data, **offer.record}, request.task)
             continue
         adopt(
             turn,
             passed,
-            origin="rule",
-            scope=request.scope,
-            why=f"{request.why}; {repair.why}",
+            origin=offer.origin,
+            scope=offer.scope,
+            why=f"{request.why}; {offer.why}" if offer.why else request.why,
             name=request.task,
             signal=request.signal,
-            words={"en": repair.why, "zh": repair.why_zh},
-            record=record,
+            words=offer.words,
+            record=dict(offer.record),
         )
         return True
     return False

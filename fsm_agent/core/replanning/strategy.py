@@ -5,7 +5,7 @@ ids and descriptions they have. So a plan that failed is recognised when it come
 Of a step that names no tool the description is no mere wording: it is what a person, or the default tool, is asked.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -91,6 +91,10 @@ def documents(docs: Iterable[Mapping[str, Any]], prefix: str = "") -> Iterator[t
             yield from documents(doc["plan"]["steps"], f"{name}/")
 
 
+Change = Callable[[Mapping[str, Any], frozenset[str]], Iterable[dict[str, Any]]]
+"""From the document of a step, and the ids that its level has, to what stands in its place."""
+
+
 def switched(docs: Iterable[Mapping[str, Any]], task: str) -> list[Any]:
     """Return the steps' documents with the next alternative of what *task* does in place of its own call.
 
@@ -98,21 +102,48 @@ def switched(docs: Iterable[Mapping[str, Any]], task: str) -> list[Any]:
         docs: Of a plan.
         task: Its step has alternatives; of a record of a batch the template is switched, for all that is not done.
     """
-    return _switch(docs, stated_as(task))
+    return replaced(docs, task, _next_alternative)
 
 
-def _switch(docs: Iterable[Mapping[str, Any]], name: str) -> list[Any]:
+def _next_alternative(doc: Mapping[str, Any], ids: frozenset[str]) -> list[dict[str, Any]]:
+    del ids
+    first, *others = doc["alternatives"]
+    left = {key: value for key, value in doc.items() if key not in ("alternatives", "args", "tool")}
+    return [{**left, **first, **({"alternatives": others} if others else {})}]
+
+
+def stated(docs: Iterable[Mapping[str, Any]], task: str) -> Mapping[str, Any] | None:
+    """Return the document in which *docs* state what *task* does, of a record of a batch the template; or None."""
+    found: list[Mapping[str, Any]] = []
+
+    def note(doc: Mapping[str, Any], ids: frozenset[str]) -> list[dict[str, Any]]:
+        del ids
+        found.append(doc)
+        return []
+
+    replaced(docs, task, note)
+    return found[0] if found else None
+
+
+def replaced(docs: Iterable[Mapping[str, Any]], task: str, change: Change) -> list[Any]:
+    """Return the steps' documents with what *change* makes of the one that states what *task* does."""
+    return _replaced(list(docs), stated_as(task), change)
+
+
+def _replaced(docs: Sequence[Mapping[str, Any]], name: str, change: Change) -> list[Any]:
     head, _, rest = name.partition("/")
     found: list[Any] = []
     for doc in docs:
         if doc["id"] != head:
             found.append(doc)
-        elif rest:
-            found.append({**doc, "plan": {**doc["plan"], "steps": _switch(doc["plan"]["steps"], rest)}})
+        elif not rest:
+            found.extend(change(doc, frozenset(other["id"] for other in docs)))
+        elif "plan" in doc:
+            found.append(
+                {**doc, "plan": {**doc["plan"], "steps": _replaced(doc["plan"]["steps"], rest, change)}}
+            )
         else:
-            first, *others = doc["alternatives"]
-            left = {key: value for key, value in doc.items() if key not in ("alternatives", "args", "tool")}
-            found.append({**left, **first, **({"alternatives": others} if others else {})})
+            found.append(doc)
     return found
 
 
