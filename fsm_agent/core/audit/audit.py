@@ -34,7 +34,7 @@ Blobs = Callable[[str], bytes]
 _MARKS: Final = (b'"$blob"', b'"value_digest"')
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class Audit:
     """What an audit found.
 
@@ -67,6 +67,22 @@ class Audit:
     state: str = ""
     kept: Head | None = None
     signed: int | None = None
+
+    def __repr__(self) -> str:
+        """One line."""
+        return (
+            f"<audit of run {self.run}: {self.verdict}, {self.events} events, {len(self.findings)} findings>"
+        )
+
+    def _repr_html_(self) -> str:
+        from html import escape  # only a notebook needs it
+
+        rows = "".join(
+            f"<tr><td>{f.seq}</td><td>{escape(f.check)}</td><td>{escape(f.message)}</td></tr>"
+            for f in self.findings
+        )
+        head = "<tr><th>event</th><th>check</th><th>finding</th></tr>"
+        return f"<p>{escape(repr(self))}</p>" + (f"<table>{head}{rows}</table>" if rows else "")
 
     def made(self, check: str, *faults: tuple[int, str]) -> "Audit":
         """Return the audit with a check that was made once, about the log as a whole, and what it found.

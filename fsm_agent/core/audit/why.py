@@ -102,7 +102,7 @@ class Explained:
         return "\n".join(lines_of(self))
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class Why:
     """Why a task, the run, or an event is what it is.
 
@@ -132,6 +132,22 @@ class Why:
     def to_json(self) -> dict[str, Any]:
         """Return the documented JSON form, schema ``fsm-agent/why@1``."""
         return {"schema": "fsm-agent/why@1", **attrs.asdict(self)}
+
+    def __repr__(self) -> str:
+        """One line."""
+        by = f", {self.decision.decide} by row {self.decision.rule}" if self.decision is not None else ""
+        return f"<why {self.subject} of run {self.run}: {self.state}{by}>"
+
+    def _repr_html_(self) -> str:
+        from html import escape  # only a notebook needs it
+
+        rows = [("state", self.state), ("reason", self.reason), ("waiting for", self.waits)]
+        if self.decision is not None:
+            by = f"{self.decision.decide} by row {self.decision.rule} ({self.decision.where})"
+            rows += [("decided", by), ("because", self.decision.reason)]
+        rows += [("then", f"{link.seq}: {link.words}") for link in self.chain]
+        cells = "".join(f"<tr><th>{what}</th><td>{escape(words)}</td></tr>" for what, words in rows if words)
+        return f"<p>{escape(repr(self))}</p><table>{cells}</table>"
 
 
 def explain(run: str, events: Iterable[Event], seq: int, *, table: Table | None = None) -> Explained:
