@@ -23,7 +23,7 @@ CHUNK: Final = 250
 """Events per fold."""
 WITH_BODIES: Final = 2_000
 """In longer logs an event is a line without its body; the log that the report carries has it."""
-BODY: Final = 1_000
+BODY: Final = 500
 
 
 # ── decisions ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -94,7 +94,8 @@ def _alternatives(found: Explained) -> Markup | None:
     """What would have changed it, and which rows nearly answered."""
     if not found.near and not found.otherwise:
         return None
-    near = found.near[:NEAR]
+    told = {o.row for o in found.otherwise}
+    near = [n for n in found.near if n.row not in told][:NEAR]
     return fold(
         "What would have changed it",
         tag(
