@@ -12,7 +12,7 @@ notebook = tool("notebook")
 
 def shown(cell):
     """Return what a cell shows, whatever line of its table a row stands on."""
-    return re.sub(r"\(default:\d+\)", "(default)", json.dumps(cell.get("outputs")))
+    return re.sub(r"\(default:\d+\)", "(default)", json.dumps(cell.get("outputs"), sort_keys=True))
 
 
 @pytest.fixture
