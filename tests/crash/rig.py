@@ -59,6 +59,40 @@ STEPS = [
     {"id": "d", "tool": "send", "args": {"to": "$c.n"}, "depends_on": ["c"], "requires_confirmation": True},
 ]
 PLAN = planning.load({"steps": STEPS})
+GROWN = planning.load(
+    {
+        "inputs": {"list": [{"n": 1}, {"n": 2}, {"n": 3}]},
+        "steps": [
+            {"id": "a", "tool": "look", "done_when": "price == 5"},
+            {
+                "id": "b",
+                "tool": "put",
+                "args": {"price": "$item.n"},
+                "for_each": "$inputs.list",
+                "max_parallel": 2,
+                "depends_on": ["a"],
+            },
+            {
+                "id": "c",
+                "plan": {
+                    "steps": [
+                        {"id": "x", "tool": "pay", "args": {"price": 7}, "done_when": "n == 1"},
+                        {"id": "y", "tool": "look", "depends_on": ["x"]},
+                    ]
+                },
+                "depends_on": ["b"],
+            },
+            {
+                "id": "d",
+                "tool": "send",
+                "args": {"to": "$a.price"},
+                "depends_on": ["c"],
+                "requires_confirmation": True,
+            },
+        ],
+    }
+)
+"""A batch and a nested plan, whose records and steps are tasks of their own."""
 
 
 @dataclass
@@ -106,7 +140,8 @@ class World:
 class Life:
     """One process in the life of a run: it creates the run or takes it over, and drives it to its end."""
 
-    def __init__(self, world, clock, store, *, owner, listeners=(), heads=NOWHERE):
+    def __init__(self, world, clock, store, *, owner, listeners=(), heads=NOWHERE, plan=PLAN):
+        self.plan = plan
         self.world, self.clock, self.store, self.owner = world, clock, store, owner
         self.listeners, self.heads = listeners, heads
 
@@ -119,7 +154,7 @@ class Life:
         else:
             engine, commands = Engine.create(
                 self.store,
-                create(self.owner),
+                create(self.owner, self.plan),
                 self.clock,
                 slots=2,
                 force=True,
@@ -172,13 +207,13 @@ def returned(command, value):
     return Returned(task=command.task, attempt=command.attempt, outcome=outcome)
 
 
-def create(owner):
+def create(owner, plan=PLAN):
     return Create(
         run="r",
-        plan=PLAN,
+        plan=plan,
         rules=RULES,
         tools=TOOLS,
-        inputs={},
+        inputs=plan.inputs,
         owner=owner,
         classify_digest="0" * 64,
         version="test",
@@ -197,7 +232,7 @@ class Cut:
     kept: bool
 
 
-def lives(story, cuts, store_class=FaultyStore):
+def lives(story, cuts, store_class=FaultyStore, *, plan=PLAN):
     """Let a run live through processes that end where *cuts* say, and one more that does not.
 
     Returns:
@@ -213,7 +248,7 @@ def lives(story, cuts, store_class=FaultyStore):
         elif cut is not None:
             store = store_class(disk, break_at=cut.at, breakage=Breakage(cut.kind))
         try:
-            run = Life(world, clock, store, owner=f"owner-{number}").live()
+            run = Life(world, clock, store, owner=f"owner-{number}", plan=plan).live()
         except (Crash, StoreError):
             if cut is None:
                 raise

@@ -4,11 +4,12 @@ What must come out is what comes out when nothing ends: the same effects, once e
 """
 
 import random
+from collections import Counter
 
 import pytest
 
 from fsm_agent.testing.faulty_store import FaultyStore
-from tests.crash.rig import Cut, check, lives, picture
+from tests.crash.rig import GROWN, PLAN, Cut, check, lives, picture
 
 STORIES = ("fine", "reply lost", "request lost")
 KINDS = ("crash-before", "crash-after", "error-before", "error-after")
@@ -40,8 +41,8 @@ def edge_cuts(edges):
         yield Cut("edge", at, kept=True)
 
 
-def assert_as_if_nothing_had_ended(story, cuts, calm):
-    run, world, store, ops = lives(story, cuts)
+def assert_as_if_nothing_had_ended(story, cuts, calm, plan=PLAN):
+    run, world, store, ops = lives(story, cuts, plan=plan)
     assert picture(run, world) == calm, cuts
     assert len(set(world.effects)) == len(world.effects)
     check(run, store)
@@ -71,6 +72,21 @@ def test_two_crashes_anywhere_change_nothing(story, part, full):
             assert_as_if_nothing_had_ended(story, [first, second], calm)
             pairs += 1
     assert pairs > 100
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_crashes_change_nothing_in_a_batch_and_a_nested_plan_either(story, full):
+    """One crash anywhere; then two to five in a row, drawn at random, the seed is the number."""
+    run, world, _, ops = lives(story, [], plan=GROWN)
+    assert run.state == "done"
+    assert Counter(name for name, _ in world.effects) == {"put": 3, "pay": 1, "send": 1}
+    calm, cuts = picture(run, world), list(first_cuts(ops))
+    for cut in cuts:
+        assert_as_if_nothing_had_ended(story, [cut], calm, GROWN)
+    for seed in range(5_000 if full else 60):
+        rng = random.Random(seed)
+        chosen = [rng.choice(cuts) for _ in range(rng.randint(2, 5))]
+        assert_as_if_nothing_had_ended(story, chosen, calm, GROWN)
 
 
 class Forgetful(FaultyStore):
