@@ -2,10 +2,11 @@
 
     python -m tests.audit.mutants [--count N] [--seed S]
 
-A mutant is one function of ``decide`` or ``apply`` with one operator, condition, constant or statement changed, one
+The golden logs are those of every scenario, and of sixty runs at the mercy of chance (:mod:`tests.laws.chaos`). A mutant
+is one function of ``decide`` or ``apply`` with one operator, condition, constant or statement changed, one
 edge of a state table, or one row of the rule table. It is shown by a golden log if the audit, made with the mutant,
-finds the log wrong, or if the mutant folds it to another state, or does not make it again from the same scenario. Each
-mutant lives in a process of its own. Prints one JSON document.
+finds the log wrong, or if the mutant folds it to another state, or does not make it again. Each mutant lives in a
+process of its own. Prints one JSON document.
 """
 
 import argparse
@@ -20,7 +21,9 @@ import resource
 import signal
 import sys
 import textwrap
+from collections.abc import Callable
 from importlib import import_module
+from typing import NamedTuple
 
 from fsm_agent.core import machine
 from fsm_agent.core.audit import replay
@@ -31,8 +34,9 @@ from fsm_agent.core.rules import table as rules
 from fsm_agent.core.signals import LEGAL_DECISIONS
 from fsm_agent.testing.scenario import load
 from fsm_agent.testing.simulate import simulate
-from tests.audit.corpus import RUN_ID, logs, sealed
+from tests.audit.corpus import RUN_ID, Sealed, logs, sealed
 from tests.core.kit import picture
+from tests.laws.chaos import Chaos
 
 ENGINE = (
     "decide",
@@ -50,6 +54,7 @@ FOLD = ("fold", "moved", "tally", "dependents", "arguments", "breaker", "stall")
 SECONDS = 30
 BYTES = 2 << 30
 SURVIVED, AUDITED, REPLAYED = 10, 11, 12
+CHANCES, LONG = 60, 30
 UNSEEN = ("touch", "journal")
 """What serves only the undoing of tentative turns: no log can show it."""
 OUTSIDE = ("commands", "_stopped", "state_digest", "decide")
@@ -86,8 +91,42 @@ def functions():
     return found
 
 
+class Golden(NamedTuple):
+    """A golden log.
+
+    Attributes:
+        whole: As it is stored.
+        events: As it reads.
+        states: The states that it leads to, batch by batch.
+        remake: Makes it again, and returns its events.
+    """
+
+    whole: Sealed
+    events: list
+    states: list
+    remake: Callable[[], list]
+
+
+def at_the_mercy_of_chance(seed):
+    """Return the events of a run in which chance chooses all that happens."""
+    chaos = Chaos(random.Random(seed).randrange)
+    chaos.live(LONG)
+    return chaos.lab.events()
+
+
+def golden_logs():
+    """Return all golden logs, those with the most kinds of events first."""
+    makers = [
+        *((RUN_ID, lambda file=log.file: list(simulate(load(file)).events)) for log in logs()),
+        *(("r", lambda seed=seed: at_the_mercy_of_chance(seed)) for seed in range(CHANCES)),
+    ]
+    made = [(sealed(events, run), events, remake) for run, remake in makers for events in [remake()]]
+    made.sort(key=lambda one: -len({(e.type, e.data.get("trigger"), e.data.get("signal")) for e in one[1]}))
+    return [Golden(whole, events, folded(whole), remake) for whole, events, remake in made]
+
+
 def lines_run(golden):
-    """Return the lines (code, number) of those functions that the golden scenarios run."""
+    """Return the lines (code, number) of those functions that making the golden logs runs."""
     known, seen = functions(), set()
 
     def trace(frame, what, _):
@@ -100,7 +139,7 @@ def lines_run(golden):
     sys.settrace(trace)
     try:
         for log in golden:
-            simulate(load(log.file))
+            log.remake()
     finally:
         sys.settrace(None)
     return {(known[code], line) for code, line in seen}
@@ -120,9 +159,19 @@ class Change(ast.NodeTransformer):
             self.said = f"line {node.lineno}: {what}"
         return self.count == self.wanted
 
+    def number(self, nodes):
+        """Change a whole number among *nodes* by one."""
+        for place, node in enumerate(nodes):
+            fits = isinstance(node, ast.Constant) and type(node.value) is int
+            if fits and self.here(node, f"{node.value} + 1"):
+                nodes[place] = ast.copy_location(ast.Constant(node.value + 1), node)
+
     def visit_Compare(self, node):
         self.generic_visit(node)
-        swap = COMPARE.get(type(node.ops[0]))
+        swap, text = COMPARE.get(type(node.ops[0])), ast.unparse(node)
+        if any(word in text for word in UNSEEN):
+            return node
+        self.number(node.comparators)
         if swap is not None and self.here(node, f"comparison turned round: {ast.unparse(node)[:60]}"):
             node.ops[0] = swap()
         return node
@@ -142,13 +191,11 @@ class Change(ast.NodeTransformer):
     def visit_BinOp(self, node):
         self.generic_visit(node)
         swap = ARITHMETIC.get(type(node.op))
+        right = [node.right]
+        self.number(right)
+        node.right = right[0]
         if swap is not None and self.here(node, f"operator: {ast.unparse(node)[:60]}"):
             node.op = swap()
-        return node
-
-    def visit_Constant(self, node):
-        if type(node.value) is int and self.here(node, f"{node.value} + 1"):
-            return ast.copy_location(ast.Constant(node.value + 1), node)
         return node
 
     def visit_Expr(self, node):
@@ -215,8 +262,8 @@ def places(golden):
 
 def folded(whole):
     """Return the states that a log leads to, batch by batch, as plain values."""
-    run, states = Run(RUN_ID), []
-    for event in replay.events(RUN_ID, whole.records, whole.blobs.__getitem__):
+    run, states = Run(whole.run), []
+    for event in replay.events(whole.run, whole.records, whole.blobs.__getitem__):
         apply(run, event)
         if event.tx is None or event.seq == sum(event.tx) - 1:
             states.append(picture(run))
@@ -225,11 +272,11 @@ def folded(whole):
 
 def shown(golden):
     """Return how the golden logs show that something is other than it was."""
-    for log, whole, states in golden:
+    for log in golden:
         try:
-            if audit(RUN_ID, whole.records, whole.blobs.__getitem__).findings:
+            if audit(log.whole.run, log.whole.records, log.whole.blobs.__getitem__).findings:
                 return AUDITED
-            if folded(whole) != states or simulate(load(log.file)).events != log.events:
+            if folded(log.whole) != log.states or log.remake() != log.events:
                 return REPLAYED
         except Exception:
             return REPLAYED
@@ -254,7 +301,7 @@ def in_a_process(change, golden):
 
 def code_mutants(golden, count, chance):
     """Yield (what, change) for changed code, spread over the functions."""
-    found = places([log for log, _, _ in golden])
+    found = places(golden)
     chance.shuffle(found)
     for function, number, lines in found[:count]:
         code, said = mutated(function, number, lines)
@@ -269,7 +316,7 @@ def edge_mutants(golden, count, chance):
     """Yield (what, change) for edges of the state tables that the golden logs use: gone, or leading elsewhere."""
     used = {
         (e.type[:-6], e.data["source"], e.data["trigger"])
-        for log, _, _ in golden
+        for log in golden
         for e in log.events
         if e.type in ("task_moved", "run_moved")
     }
@@ -291,7 +338,7 @@ def row_mutants(golden, count, chance):
     """Yield (what, outcome) for rows of the rule table: golden logs are audited with the changed table in them."""
     used = {
         (e.data["rule"], e.data["state"], e.data["decide"], e.task is None)
-        for log, _, _ in golden
+        for log in golden
         for e in log.events
         if e.type == "decided" and not e.data["rule"].startswith("plan:")
     }
@@ -300,7 +347,7 @@ def row_mutants(golden, count, chance):
         other = chance.choice(sorted(legal)) if legal else None
 
         def judge(row=row, other=other):
-            for log, _, _ in golden:
+            for log in golden:
                 events = list(log.events)
                 table = copy.deepcopy(events[0].data["rules"])
                 place = next((i for i, r in enumerate(table["row"]) if r["id"] == row), None)
@@ -315,8 +362,8 @@ def row_mutants(golden, count, chance):
                 except Exception:
                     return REPLAYED  # a table that is unsound is none
                 data = {**events[0].data, "rules": table, "rules_digest": digest}
-                forged = sealed([events[0]._replace(data=data), *events[1:]])
-                if audit(RUN_ID, forged.records, forged.blobs.__getitem__).findings:
+                forged = sealed([events[0]._replace(data=data), *events[1:]], log.whole.run)
+                if audit(forged.run, forged.records, forged.blobs.__getitem__).findings:
                     return AUDITED
             return SURVIVED
 
@@ -332,8 +379,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     chance = random.Random(options.seed)
-    richest = sorted(logs(), key=lambda log: -len({e.type for e in log.events}))
-    golden = [(log, whole, folded(whole)) for log in richest for whole in [sealed(log.events)]]
+    golden = golden_logs()
     edges = rows = options.count // 6
     results = []
     for what, change in [
