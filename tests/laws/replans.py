@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import WRITES, TaskState
-from fsm_agent.core.plans.members import stated_as
+from fsm_agent.core.plans.members import parent_of, stated_as
 from fsm_agent.core.replanning import strategy
 from fsm_agent.core.rules.table import Table
 from fsm_agent.runtime.configs import load_rules
@@ -394,9 +394,14 @@ def _stated(docs: list[dict[str, Any]], prefix: str = "") -> Iterator[tuple[str,
 
 def _unasked(run: Run, name: str, data: dict[str, Any], meant: dict[str, list[dict[str, Any]]]) -> None:
     stated = stated_as(name)
-    doc = dict(_stated(run.plan.doc["steps"]))[stated]
+    docs = dict(_stated(run.plan.doc["steps"]))
     own = meant.get(stated, [])
     prepared = [other["tool"] for one in own for other in one.get("alternatives", ())]
-    assert strategy.bare(doc) in own or data["tool"] in prepared, (
+    assert strategy.bare(docs[stated]) in own or data["tool"] in prepared, (
         f"{name} calls {data['tool']}, and nobody was asked"
     )
+    while stated := parent_of(stated):  # what is said of a nested plan is said of what is in it
+        if "for_each" not in docs[stated]:
+            assert strategy.bare(docs[stated]) in meant.get(stated, []), (
+                f"{stated} is another one, and {name} asks nobody"
+            )

@@ -6,7 +6,7 @@ from fsm_agent.core import canon
 from fsm_agent.core.audit import parts
 from fsm_agent.core.audit.check import BATCH, Check, Said, check
 from fsm_agent.core.audit.checker import VERDICT, Checker, by_person
-from fsm_agent.core.engine import ending
+from fsm_agent.core.engine import ending, standing
 from fsm_agent.core.engine.changes import drifted
 from fsm_agent.core.engine.policy import STRENGTH
 from fsm_agent.core.engine.records import RUN, Task
@@ -93,12 +93,23 @@ def cited_evidence(log: Checker, event: Event) -> Said:
     seq = data["evidence"].get("seq")
     found = log.evidence.get(seq)
     needed = "absent" if data.get("applied") == "no" else "applied"
-    mine = found is not None and (found.task == task.id or (found.says == "done" and log.adopted))
+    mine = found is not None and (found.task == task.id or (found.says == "done" and _taken_over(log, event)))
     if found is None or not mine or found.says not in (needed, "done"):
         return f"{task.id}: event {seq!r} is no evidence that the effect is {needed}"
     if data["trigger"] == "settle" and found.result != data["result_digest"]:
         return f"{task.id}: event {seq} gives another result"
     return ""
+
+
+def _taken_over(log: Checker, event: Event) -> bool:
+    """Whether a task may be done by the call of another one: a plan says so, or its row was another record's."""
+    if log.adopted:
+        return True
+    call = event.data.get("call")
+    if not isinstance(call, dict):
+        return False
+    source = standing.elsewhere(log.run, log.task, call["args_digest"])
+    return source is not None and source.key == call["key"]
 
 
 def result_digest(log: Checker, event: Event) -> Said:

@@ -3,9 +3,10 @@
 Looked up, never decided: whether a record may pass the door, and whether one that failed may be given up.
 """
 
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
-from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.records import Order, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.plans import members
 
@@ -43,16 +44,24 @@ def stopped(batch: Task) -> bool:
 def tolerates(run: Run, task: Task) -> Task | None:
     """Return the batch that may give up the record of *task*, which has failed; None if none may.
 
-    Never a record whose call had an effect, or may have had one: a person looks at that.
+    Never a record of which a call had an effect, or may have had one, be it an earlier one of its plan: half of it is
+    done, and a person looks at that.
     """
-    if not task.parent or (task.effect != "read" and task.applied != "no"):
-        return None
-    batch = batch_of(run, task)
+    batch = batch_of(run, task) if task.parent else None
     if batch is None or batch.step.on_item_failure == "stop":
+        return None
+    if any(t.effect != "read" and t.applied != "no" for t in with_parts(run, [members.record_of(task.id)])):
         return None
     if batch.step.on_item_failure == "collect":
         return batch
     return batch if batch.given_up + 1 <= float(batch.step.on_item_failure) * batch.size else None
+
+
+def with_parts(run: Run, names: Iterable[str]) -> Iterator[Task]:
+    """Yield the tasks called *names*, and all that is under them."""
+    for name in names:
+        yield run.tasks[name]
+        yield from with_parts(run, run.members.get(name, ()))
 
 
 def park(run: Run, task: Task) -> None:
@@ -67,12 +76,29 @@ def park(run: Run, task: Task) -> None:
 def unpark(run: Run) -> None:
     """Let records come to the door again, as many as their batch may admit."""
     for key in list(run.parked):
-        waiting, batch = run.parked[key], run.tasks[key[0]]
-        most = batch.step.max_parallel
-        room = len(waiting) if most is None else max(0, most - batch.active)
-        if not key[1] and stopped(batch):
-            room = 0
-        for _ in range(min(room, len(waiting))):
+        waiting = run.parked[key]
+        for _ in range(min(_room(run, *key), len(waiting))):
             heappush(run.ready_heap, heappop(waiting))
         if not waiting:
             del run.parked[key]
+
+
+def _room(run: Run, name: str, begun: bool) -> int:
+    """How many more records the batch called *name* would admit, of those that have *begun* before or have not."""
+    batch = run.tasks[name]
+    if not begun and stopped(batch):
+        return 0
+    most = batch.step.max_parallel
+    return batch.size if most is None else max(0, most - batch.active)
+
+
+def admissible(run: Run) -> bool:
+    """Whether a record is ready, at the door or aside, that its batch admits by now."""
+    if any(_comes(run, entry) for entry in run.ready_heap):
+        return True
+    return any(_room(run, *key) and any(_comes(run, e) for e in aside) for key, aside in run.parked.items())
+
+
+def _comes(run: Run, entry: tuple[Order, str]) -> bool:
+    task = run.tasks[entry[1]]
+    return task.order == entry[0] and task.ready and admits(run, task)

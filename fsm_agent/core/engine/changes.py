@@ -5,10 +5,10 @@ out differently the second time, and one that came out equal reaches nobody. Rea
 again. A write that is done is never repeated: whether it may stand is a question to a person.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine import expansion
+from fsm_agent.core.engine import batches, expansion
 from fsm_agent.core.engine.arguments import (
     approval_digest,
     resolve,
@@ -34,14 +34,8 @@ def inputs_changed(turn: Turn) -> None:
 def result_changed(turn: Turn, task: Task) -> None:
     """Let those that use the result of *task*, which has come in once more, look whether it makes a difference."""
     run = turn.run
-    uses = list(_with_parts(run, (name for name, _ in run.children[task.id])))
+    uses = list(batches.with_parts(run, (name for name, _ in run.children[task.id])))
     look_again(turn, uses, f"the result of {task.id}, which it rests on, is another one now")
-
-
-def _with_parts(run: Run, names: Iterable[str]) -> Iterator[Task]:
-    for name in names:
-        yield run.tasks[name]
-        yield from _with_parts(run, run.members.get(name, ()))
 
 
 def ended(turn: Turn, task: Task) -> None:
@@ -65,7 +59,7 @@ def look_again(turn: Turn, tasks: Iterable[Task], why: str) -> None:
     run = turn.run
     for task in tasks:
         if not run.plans(task):
-            if task.state is TaskState.DONE and task.effect != "read" and not _stands_for(run, task):
+            if task.state is TaskState.DONE and task.effect != "read" and not stands_for(run, task):
                 _done(turn, task, why)
         elif task.id in run.members and task.state is not TaskState.CANCELLED:
             _group(turn, task, why)
@@ -79,7 +73,7 @@ def look_again(turn: Turn, tasks: Iterable[Task], why: str) -> None:
             _cancelled(turn, task, why)
 
 
-def _stands_for(run: Run, dropped: Task) -> bool:
+def stands_for(run: Run, dropped: Task) -> bool:
     """Whether a step of the plan has taken over the effect of one that it does without, and answers for it."""
     return any(t.key == dropped.key and t.id != dropped.id for t in run.tasks.values() if run.plans(t))
 
@@ -103,7 +97,9 @@ def _group(turn: Turn, task: Task, why: str) -> None:
         return  # the door will look, when its dependencies are there again
     if _condition_is_false(run, task):
         acted = [
-            t for t in _with_parts(run, run.members[task.id]) if t.effect != "read" and t.applied != "no"
+            t
+            for t in batches.with_parts(run, run.members[task.id])
+            if t.effect != "read" and t.applied != "no"
         ]
         if acted and task.id not in run.questions:
             words = f"{task.id} has begun, and {why}; {acted[0].id} ({acted[0].tool}) had an effect and stays as it is"

@@ -9,7 +9,7 @@ from heapq import heappush
 from typing import Any
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine import batches, breaker, budget, groups
+from fsm_agent.core.engine import batches, breaker, budget, groups, standing
 from fsm_agent.core.engine.arguments import (
     approval_digest,
     args_digest,
@@ -169,6 +169,8 @@ def _call(
         refuse(turn, task, Signal.BAD_REQUEST, "; ".join(faults))
         return True
     digest = args_digest(spec, args)
+    if spec.effect != "read" and standing.made_before(turn, task, digest):
+        return True
     key = run.key_of(task, digest)
     why = effect_before(run, task, spec, key)
     if why:

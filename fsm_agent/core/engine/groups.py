@@ -8,7 +8,7 @@ peace.
 from typing import Any
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine import changes, derived
+from fsm_agent.core.engine import batches, changes, derived
 from fsm_agent.core.engine.expansion import records
 from fsm_agent.core.engine.failing import refuse
 from fsm_agent.core.engine.policy import fire
@@ -18,7 +18,7 @@ from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.language.refs import kind
 from fsm_agent.core.machine import TaskState
-from fsm_agent.core.plans.members import MAX_RECORDS
+from fsm_agent.core.plans.members import MAX_RECORDS, index_of
 from fsm_agent.core.signals import Signal
 
 GIVEN_UP = SPARED | {"collected", "rejected"}
@@ -81,6 +81,7 @@ def open_parts(turn: Turn, task: Task) -> None:
     """Let the parts of a ready task begin, or refuse it if nobody can tell what they are."""
     run, step = turn.run, task.step
     data: dict[str, Any] = {"steps": len(step.plan)}
+    items: list[Any] = []
     if step.for_each is not None:
         try:
             items = records(run, task)
@@ -93,14 +94,28 @@ def open_parts(turn: Turn, task: Task) -> None:
             return
         _give_up_surplus(turn, task, len(items))
         data = {"records": len(items), "digest": canon.value_digest("records", items)}
+    back = [run.tasks[name] for name in run.members[task.id][: data.get("records")] if run.tasks[name].moved]
+    other = {part.id for part, item in zip(back, _items(back, items), strict=True) if part.item != item}
     turn.cause = turn.cause or task.moved or None
     event = turn.emit("expanded", data, task.id)
-    back = [run.tasks[name] for name in run.members[task.id][: data.get("records")] if run.tasks[name].moved]
     for part in back:
         turn.cause = event.seq
-        if part.state is TaskState.CANCELLED and part.reason_code == "superseded":
+        if part.state is TaskState.CANCELLED and _comes_back(
+            part, anew=step.for_each is None or part.id in other
+        ):
             turn.move(part, "invalidate", {"reason": f"{task.id} has it again"})
-    changes.look_again(turn, back, f"{task.id}, which it is a part of, has begun anew")
+    again = batches.with_parts(run, [part.id for part in back])
+    changes.look_again(turn, list(again), f"{task.id}, which it is a part of, has begun anew")
+
+
+def _items(parts: list[Task], items: list[Any]) -> list[Any]:
+    """Return of a batch what its records *parts* are of now; of a nested plan nothing."""
+    return [items[index_of(part.id)] for part in parts] if items else [None for _ in parts]
+
+
+def _comes_back(part: Task, *, anew: bool) -> bool:
+    """Whether a cancelled part is there again; one that was given up only if it is *anew*, not the same once more."""
+    return part.reason_code == "superseded" or (anew and part.reason_code == "collected")
 
 
 def _fault(source: Any, items: Any) -> str:
@@ -127,6 +142,8 @@ def _end(turn: Turn, task: Task) -> None:
     """All parts have ended: the task is done with their results, or is cancelled or refused."""
     run, batch = turn.run, task.step.for_each is not None
     parts = _parts(run, task)
+    if any(p.left and p.state is TaskState.DONE for p in parts):
+        return  # one of them has more to do, and is about to say so
     turn.cause = max((p.moved for p in parts), default=task.opened)
     bad = spoiled(run, task)
     if bad is not None:

@@ -355,7 +355,8 @@ def legal_answers(run: Run, task: Task | None) -> tuple[str, ...]:
             answers += ["replan-local", "replan-global"]
     if task.step.optional:
         answers.append("skip")
-    return (*answers, "result", "abort")
+    # of a task whose parts have not ended nobody can say what it makes in all: they would go on, or wait for ever
+    return (*answers, *(() if task.left else ("result",)), "abort")
 
 
 def _somebody_proposes(run: Run, task: Task) -> bool:

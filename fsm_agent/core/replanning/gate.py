@@ -13,6 +13,7 @@ import attrs
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine import arguments
+from fsm_agent.core.engine.batches import with_parts
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import Fault, PlanError, UnresolvedReferenceError
@@ -27,6 +28,7 @@ from fsm_agent.core.replanning.strategy import Diff
 
 _STEP: Final = re.compile(r"/steps/(\d+)")
 _CALL: Final = re.compile(r"/steps/(\d+)/(?:tool|args)\b")
+_BATCH: Final = ("for_each", "tool", "args", "plan")
 _HELD: Final = (TaskState.RUNNING, TaskState.UNKNOWN)
 
 
@@ -206,8 +208,7 @@ def _asking(run: Run, plan: Plan) -> Plan:
         new = new or not strategy.same(before.get(step.id), doc)
         if step.plan:
             inner = zip(step.plan, doc["plan"]["steps"], strict=True)
-            within = new and step.for_each is not None
-            return {**doc, "plan": {"steps": [asking(s, d, new=within) for s, d in inner]}}
+            return {**doc, "plan": {"steps": [asking(s, d, new=new) for s, d in inner]}}  # its gate is theirs
         settled = step.id in run.tasks and run.tasks[step.id].state is TaskState.DONE
         asks = _writes(run, step) and (new or (run.in_breach and not settled))
         return {**doc, "requires_confirmation": True} if asks else doc
@@ -361,6 +362,7 @@ def _lawful(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
     ids = _present(run, plan)
     unchanged = _unchanged(run, plan)
     _once(run, plan, reuse, unchanged)
+    _batches_once(run, plan)
     for task in run.tasks.values():
         lost = task.effect in WRITES and task.applied != "no" and task.state is TaskState.FAILED
         if lost and task.id not in ids:
@@ -382,6 +384,27 @@ def _lawful(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
                 "laws",
                 f"a person rejected {task.id}; leave it out, or ask for something else under another id",
             )
+
+
+def _batches_once(run: Run, plan: Plan) -> None:
+    """Refuse a new batch that makes the calls of another one with the same list, where those had effects."""
+    assert run.plan is not None, "no plan in force"
+    before = dict(strategy.documents(run.plan.doc["steps"]))
+    acted = {
+        canon.value_digest("batch", [doc.get(key) for key in _BATCH]): name
+        for name, doc in before.items()
+        if "for_each" in doc and any(_has_acted(t) for t in with_parts(run, run.members[name]))
+    }
+    for name, doc in strategy.documents(plan.doc["steps"]) if acted else ():
+        twin = acted.get(canon.value_digest("batch", [doc.get(key) for key in _BATCH]))
+        if name not in before and twin is not None:
+            raise RefusedProposalError(
+                "laws", f"{name} makes the calls of {twin} again, record by record; keep the id {twin} for it"
+            )
+
+
+def _has_acted(task: Task) -> bool:
+    return task.effect != "read" and task.applied != "no"
 
 
 def _present(run: Run, plan: Plan) -> set[str]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine import budget, changes, wishes
+from fsm_agent.core.engine import budget, changes, standing, wishes
 from fsm_agent.core.engine.outcomes import usage_data
 from fsm_agent.core.engine.policy import escalate, fire
 from fsm_agent.core.engine.records import RUN, Replanning, Task
@@ -291,7 +291,7 @@ def adopt(
     event = turn.emit("plan_adopted", data, None, MODEL if origin == "model" else actor)
     for taker, giver in passed.reuse.items():  # before anything that gives its result away is called again
         turn.cause = event.seq
-        _take_over(turn, run.tasks[taker], run.tasks[giver])
+        standing.take_over(turn, run.tasks[taker], run.tasks[giver])
     for task in list(run.tasks.values()):
         turn.cause = event.seq
         if not run.plans(task):
@@ -322,22 +322,6 @@ def _back(run: Run, passed: Passed) -> set[str]:
         if along or step.id not in passed.diff.kept:
             back.add(step.id)
     return back
-
-
-def _take_over(turn: Turn, task: Task, source: Task) -> None:
-    if task.state is TaskState.CANCELLED:
-        turn.move(task, "invalidate", {"reason": "the plan has it again"}, applied="no")
-    words = f"the same call was made by {source.id}"
-    evidence = {"seq": source.moved, "words": words}
-    data = {"evidence": evidence, "result": source.result, "result_digest": source.result_digest}
-    call = {
-        "tool": source.tool,
-        "effect": source.effect,
-        "args_digest": source.args_digest,
-        "key": source.key,
-    }
-    turn.move(task, "settle", {**data, "call": call, "signal": Signal.RECONCILED_APPLIED.value})
-    fire(turn, task, Signal.RECONCILED_APPLIED, because=words)
 
 
 def _move(turn: Turn, task: Task, passed: Passed) -> None:
