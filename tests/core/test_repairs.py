@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fsm_agent.core.audit.audit import audit
 from fsm_agent.core.errors import ConfigError
-from fsm_agent.core.replanning import repairing, repairs
+from fsm_agent.core.replanning import repairing, repairs, strategy
 from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.tools import Parameter
 from fsm_agent.runtime.configs import load_repairs
@@ -449,3 +449,11 @@ def test_a_step_of_a_nested_plan_is_mended_where_it_stands():
     denied = play({"fetch": {"calls": [DENIED, FINE]}, "login": {}}, LOGIN, plan=plan)
     assert (adopted(denied), denied.run, denied.calls["login"]) == ([("rule", "login")], "done", 1)
     assert denied.tasks["s/login"] == "done"
+
+
+def test_what_a_plan_states_is_found_where_it_stands_and_nowhere_else():
+    inner = {"id": "a", "tool": "x"}
+    docs = [{"id": "s", "plan": {"steps": [inner]}}, {"id": "t", "tool": "y"}]
+    assert strategy.stated(docs, "s/a") is inner
+    assert strategy.stated(docs, "t[3]") is docs[1]
+    assert [strategy.stated(docs, name) for name in ("u", "t/a", "s/b")] == [None, None, None]
