@@ -45,6 +45,16 @@ def test_an_approval_shows_the_exact_call_and_takes_its_digest(cli, person):
     assert len(cli.ledger) == 1
 
 
+def test_whoever_is_set_speaks_at_the_terminal_too(cli, person):
+    (cli.path / "fsm_agent.toml").write_text('by = "ann"\n')
+    ann = person("run", "desk", "--run-id", "r1")
+    digest = ann.until("T3> ").split("digest ")[1][:4]
+    ann.type(digest)
+    assert ann.end() == 0
+    answered = [e for e in cli("events", "r1", "--jsonl").lines if e["type"] == "approval_answered"]
+    assert answered[0]["data"]["by"] == "ann"
+
+
 def test_an_edit_is_asked_again_and_says_what_the_plan_said(cli, person):
     ann = person("run", "desk", "--run-id", "r1")
     ann.until("T3> ")

@@ -1,5 +1,6 @@
 """Where runs are kept: opening the store that was named, for as little as is needed."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, runtime_checkable
@@ -164,8 +165,9 @@ def goes_on(screen: Screen, store: Store, run: str) -> bool:
 
 
 def person(by: str | None, note: str = "") -> Person:
-    """Return who speaks: *by*, or the login name."""
-    if by is None:
+    """Return who speaks: *by*, or who is set, or the login name."""
+    by = by or os.environ.get("FSM_AGENT_BY")
+    if not by:
         import getpass
 
         try:

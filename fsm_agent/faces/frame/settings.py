@@ -53,8 +53,8 @@ SETTINGS: Final = (
     Setting("llm_api_key", "FSM_AGENT_LLM_API_KEY", "its key", file=False),
 )
 BY_NAME: Final = {setting.name: setting for setting in SETTINGS}
-PASSED_ON: Final = ("rules", "anchors", "signing_key")
-"""Settings that the runtime reads from the environment itself; those of a file are put there."""
+PASSED_ON: Final = ("rules", "by", "anchors", "signing_key")
+"""Settings that are read from the environment further in; those of a file are put there."""
 SECRET: Final = frozenset({"llm_api_key"})
 
 
