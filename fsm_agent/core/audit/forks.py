@@ -40,11 +40,11 @@ def forked_in_its_place(log: Checker, event: Event) -> Said:
     """Right behind its parent's events, and nowhere else, a fork says that it is one, and by whom."""
     links: dict[int, tuple[str, dict[str, Any]]] = {}
     name, source = log.run.id, log.parent.source if log.parent is not None else None
+    last = source["seq"] + 1 if source is not None else 0
     while source is not None:
-        said = (name, {k: source[k] for k in ("run", "seq", "hash")})
-        links.setdefault(
-            source["seq"] + 1, said
-        )  # a parent that was cut before it says that it is a fork never says so
+        if source["seq"] < last:  # a parent that was cut before it says that it is a fork never says so here
+            links[source["seq"] + 1] = (name, {k: source[k] for k in ("run", "seq", "hash")})
+        last = min(last, source["seq"])
         name, source = source["run"], source.get("was")
     right = links.get(event.seq)
     if event.type != "run_forked":

@@ -152,11 +152,14 @@ def known_effects(
     open_there = {e.key for e in kept.effects.values() if e.applied == "maybe"}
     found: dict[str, Known] = {}
     for name, events in family:
-        for effect in _by_key(events).values():
+        for known in (
+            *_told(events),
+            *(Known(run=name, effect=e, there=e.applied == "yes") for e in _made(events)),
+        ):
+            effect = known.effect
             if effect.key in settled:
                 continue
             _refuse_unknown(name, effect)
-            known = Known(run=name, effect=effect, there=effect.applied == "yes")
             before = found.get(effect.key)
             if (before is not None and before.there) or effect.applied == "maybe":
                 continue  # what is not known of a call that may be repeated is looked up by repeating it
@@ -172,8 +175,8 @@ def known_effects(
     return tuple(found.values())
 
 
-def _by_key(events: Iterable[Event]) -> dict[str, Effect]:
-    """Return the last word on every effect of a log, by key; what is there is there, whatever a later attempt says."""
+def _made(events: Iterable[Event]) -> Iterable[Effect]:
+    """Return the last word on every effect that a run made; what is there is there, whatever a later attempt says."""
     ledger = Ledger()
     for event in events:
         ledger.add(event)
@@ -183,7 +186,35 @@ def _by_key(events: Iterable[Event]) -> dict[str, Effect]:
         other = found.get(effect.key)
         if other is None or rank.index(effect.applied) >= rank.index(other.applied):
             found[effect.key] = effect
-    return found
+    return found.values()
+
+
+def _told(events: Iterable[Event]) -> Iterable[Known]:
+    """Return what a fork was told of its family when it began; the run that made it may be gone by now."""
+    found: dict[str, Known] = {}
+    for event in events:
+        data = event.data
+        if event.type == "run_forked":
+            for told in data["effects"]:
+                names = ("task", "tool", "effect", "key", "args_digest", "seq")
+                effect = Effect(
+                    **{name: told[name] for name in names},
+                    attempt=0,
+                    args={},
+                    at=event.at,
+                    approval=None,
+                    applied="yes",
+                )
+                found[effect.key] = Known(run=told["run"], effect=effect, there=True)
+        elif (
+            event.type == "task_moved"
+            and data["trigger"] == "settle"
+            and data.get("call", {}).get("key") in found
+        ):
+            known = found[data["call"]["key"]]
+            result = (data["result"],)
+            found[known.effect.key] = attrs.evolve(known, effect=attrs.evolve(known.effect, result=result))
+    return found.values()
 
 
 def _refuse_unknown(run: str, effect: Effect) -> None:

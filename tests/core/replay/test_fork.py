@@ -460,6 +460,27 @@ def test_what_another_fork_did_is_not_done_again_either():
     second.check()
 
 
+def test_what_a_run_did_that_is_gone_by_now_is_known_from_the_fork_that_was_told():
+    it = done({"ticket": "R-5"})
+    branch = Branch(it, forked(it, at(it, "succeed", "a")))
+    branch.returns("z")
+    branch.check()
+    branch.engine.close()
+    it.engine.close()
+    lease = it.store.acquire("r", "gc", now_us=it.ports.now_us(), ttl_us=1_000_000)
+    it.store.remove(lease, {"why": "old"})
+    first = boundaries(branch)[0]
+    made = forked(branch, first)
+    (known,) = made.brought
+    assert (known.run, known.effect.task) == ("r", "w")
+    again = Branch(branch, made)
+    assert again.task("w").result == {"ticket": "R-5"}
+    again.until_due()
+    again.returns("a", {"n": 2})
+    again.returns("z")
+    again.check()
+
+
 def test_a_run_that_could_go_on_is_not_forked_unless_it_only_reads():
     with lab(PLAN) as it:
         it.returns("a", {"n": 1})
