@@ -103,6 +103,14 @@ def test_a_run_is_watched_asked_about_and_watched_on(cli, person, more):
         assert ann.raw.isascii()
 
 
+def test_a_run_that_is_gone_on_with_can_be_watched(cli, waiting, person):
+    ann = person("resume", "r1", "--watch")
+    digest = re.search(r"digest (\w{4})", ann.until("T3> "))[1]
+    ann.type(digest)
+    assert ann.end() == 0
+    assert re.search(r"T3 +done +1", ann.seen)
+
+
 def test_bars_grow_while_a_call_is_out(cli, person, tmp_path):
     shutil.copytree(HERE / "slow", tmp_path / "slow", ignore=shutil.ignore_patterns("__pycache__"))
     os.mkfifo(tmp_path / "gate")
@@ -118,5 +126,5 @@ def test_bars_grow_while_a_call_is_out(cli, person, tmp_path):
 def test_the_table_needs_a_terminal(cli, words):
     shown = cli("run", "desk", "--watch", *words)
     assert shown.code == 2
-    assert "run --watch: the table needs a terminal" in shown.err
+    assert "--watch: the table needs a terminal" in shown.err
     assert cli.runs() == []

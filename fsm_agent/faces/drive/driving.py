@@ -87,9 +87,10 @@ async def resume(
     planner: str | None,
     workers: int,
     by: str | None,
+    watch: bool,
 ) -> Outcome:
     """Take a run over, lift what holds it, and drive on."""
-    progress = _progress(screen, run)
+    progress = _watch(screen) if watch else _progress(screen, run)
     who = _respondent(screen, operator, progress)
     with places.writing(screen) as store:
         state = store.info(run).state
@@ -110,7 +111,8 @@ async def resume(
             planner=planner_of(named)[0],
             listeners=(progress.listen, who.listen),
         )
-        return await _drive(screen, store, controller, who, lifted_by=by)
+        async with progress.shown(controller):
+            return await _drive(screen, store, controller, who, lifted_by=by)
 
 
 async def _drive(
@@ -214,9 +216,7 @@ def _watch(screen: Screen) -> Progress:
         UsageError: stderr is none, or shows something else.
     """
     if screen.form != "plain" or screen.quiet or not screen.err.isatty():
-        raise UsageError(
-            "run --watch: the table needs a terminal; leave it out, or follow with `events RUN -f`"
-        )
+        raise UsageError("--watch: the table needs a terminal; leave it out, or follow with `events RUN -f`")
     from fsm_agent.faces.drive.watching import Watch
 
     return Watch(screen)

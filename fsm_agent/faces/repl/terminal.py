@@ -132,7 +132,9 @@ class Terminal:
         self._presses += 1
         controller = self._desk.controller
         if self._presses > 2:
-            self._screen.complain(f"left at once; go on with: fsm-agent repl {self._desk.run_id or ''}")
+            self._screen.complain(
+                f"left at once; go on with: fsm-agent repl {self._desk.run_id or ''}{self._screen.typed}"
+            )
             os._exit(INTERRUPTED)  # as a crash would: whatever is durable is kept, and nothing else was told
         driving = controller is not None and bool(controller.run.running or controller.run.probing)
         if self._presses == 1 and driving:

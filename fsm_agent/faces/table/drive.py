@@ -15,6 +15,7 @@ from fsm_agent.faces.table.shared import (
     PLANNER,
     RUN,
     TOOLS,
+    WATCH,
     WORKERS,
 )
 
@@ -27,7 +28,7 @@ ROWS: Final = (
             PLAN,
             *JOB,
             OPERATOR,
-            opt("--watch", "a table of the run that keeps itself up to date", "", kind="flag", default=False),
+            WATCH,
         ),
         f"{FACES}drive.driving:run",
         "fsm_agent.faces.look.results:Finished",
@@ -46,7 +47,7 @@ ROWS: Final = (
         "resume",
         DRIVE,
         "Take a run over, lift a pause or an abort, and go on.",
-        (RUN, TOOLS, INPUT, OPERATOR, PLANNER, WORKERS, BY),
+        (RUN, TOOLS, INPUT, OPERATOR, PLANNER, WORKERS, BY, WATCH),
         f"{FACES}drive.driving:resume",
         "fsm_agent.faces.look.results:Finished",
         f"{FACES}look.plain:finished",

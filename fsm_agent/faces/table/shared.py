@@ -16,6 +16,7 @@ NOTE = opt("--note", "words that are kept beside it", "TEXT", short="-m", defaul
 TOOLS = opt("--tools", "the toolbox: MODULE:ATTRIBUTE or FILE.py:ATTRIBUTE", "MOD:ATTR")
 WORKERS = opt("--workers", "calls at once; 4 when left out", "N", kind="count", setting="workers")
 OPERATOR = opt("--operator", "a scripted person who answers the run's questions", "FILE", kind="file")
+WATCH = opt("--watch", "a table of the run that keeps itself up to date", "", kind="flag", default=False)
 PLAN = arg("plan", "a plan file, or a directory that holds plan.json", "PLAN|DIR", kind="file")
 PLAN_FILE = arg("plan", "a plan file, or a directory that holds plan.json", "FILE", kind="file")
 INPUT = opt(
