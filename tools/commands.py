@@ -10,6 +10,7 @@ from fsm_agent.faces.cli import GLOBALS, PROGRAM
 from fsm_agent.faces.frame.settings import FILE, PROJECT, SETTINGS
 from fsm_agent.faces.frame.spec import EXIT_CODES, Command, Param
 from fsm_agent.faces.repl import conditions
+from fsm_agent.faces.repl.completion import arguments
 from fsm_agent.faces.table import COMMANDS, SECTIONS
 from fsm_agent.faces.table.prompt import ALIASES, ELSEWHERE, PROMPT
 
@@ -64,7 +65,7 @@ def page() -> str:
         ("`until`, `break`", "stops"), [(f"`{form}`", when) for form, when in conditions.MEANINGS]
     )
     for row in PROMPT:
-        lines += ["", *_command(row, "")]
+        lines += ["", *_command(row._replace(params=arguments(row)), "")]
     lines += ["", "## Settings", "", _settings_words(), ""]
     lines += _table(
         ("setting", "environment", "default", "meaning"),

@@ -231,6 +231,18 @@ def test_commands_know_their_run_and_another_can_be_named(cli, waiting):
     assert (cli.path / "log.jsonl").exists()
 
 
+def test_a_question_of_another_run_can_be_answered_from_here(cli, waiting):
+    _, other = cli.json("run", "desk", "--run-id", "r2")
+    digest = other["questions"][0]["digest"][:8]
+    shown = typed(cli, "r1", "-q", "-c", f"inbox; approve r2 T3 --digest {digest}; status r2")
+    assert shown.code == 0, shown.err
+    assert f"approve r2 T3 --digest {digest}" in shown.out  # as it can be typed here
+    assert f"approve T3 --digest {waiting['digest'][:8]}" in shown.out
+    assert "T3: ann approved" in shown.out or f"approved {digest}" in shown.out
+    assert cli.json("status", "r2")[1]["questions"] == []
+    assert len(cli.json("status", "r1")[1]["questions"]) == 1
+
+
 def test_an_unfinished_run_says_how_it_is_gone_on_with(cli):
     shown = typed(cli, "desk", "--run-id", "r1", "-q", "-c", "step; quit; run")
     assert "go on with: fsm-agent repl r1" in shown.out

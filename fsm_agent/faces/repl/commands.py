@@ -36,6 +36,7 @@ from fsm_agent.faces.repl.desk import Desk
 from fsm_agent.faces.repl.legal import makes_sense
 from fsm_agent.faces.repl.results import Breaks, Driven, Help, Left, Planned, Row, Seated, Shown, Spent, Valid
 from fsm_agent.faces.table.prompt import ALIASES, AT_PROMPT
+from fsm_agent.runtime.driving.status import status_of
 
 
 class DigestNeededError(RefusedError):
@@ -221,17 +222,21 @@ def break_(screen: Screen, *, words: Sequence[str]) -> Outcome:
 # ── speaking ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def approve(screen: Screen, *, task: str, digest: str | None, note: str, by: str | None) -> Outcome:
+async def approve(
+    screen: Screen, *, run: str, task: str, digest: str | None, note: str, by: str | None
+) -> Outcome:
     """Say yes: with the digest, or by typing how the digest of what is shown begins."""
-    desk, run = _desk(screen), _run(screen)
-    question = run.questions.get(task)
-    if digest is None and question is not None and question.kind == "approval":
-        digest = await _typed(screen, desk, question, run)
-    who = places.speaker(screen, by, note)
-    await places.say(screen, desk.opened(), run.id, Approve(task=task, digest=digest or "", who=who))
-    words = f"{task}: {who.by} approved {(digest or '')[:8]}"
+    desk = _desk(screen)
     store = desk.opened()
-    return Outcome(Said(words=words, status=desk.status(), driven=places.goes_on(screen, store, run.id)))
+    state = _run(screen) if run == desk.run_id else places.look(store, run)[0]
+    question = state.questions.get(task)
+    if digest is None and question is not None and question.kind == "approval":
+        digest = await _typed(screen, desk, question, state)
+    who = places.speaker(screen, by, note)
+    await places.say(screen, store, run, Approve(task=task, digest=digest or "", who=who))
+    now, head = places.look(desk.opened(), run)
+    words = f"{task}: {who.by} approved {(digest or '')[:8]}"
+    return Outcome(Said(words=words, status=status_of(now, head), driven=places.goes_on(screen, store, run)))
 
 
 async def _typed(screen: Screen, desk: Desk, question: Question, run: Run) -> str:

@@ -11,6 +11,7 @@ from fsm_agent.faces.drawing import graph
 from fsm_agent.faces.frame.screen import GLYPHS, Screen, duration, safe, short, wrapped
 from fsm_agent.faces.look import data as look_data
 from fsm_agent.faces.look.plain import told
+from fsm_agent.faces.repl.completion import arguments
 from fsm_agent.faces.repl.results import Breaks, Driven, Help, Left, Planned, Row, Seated, Shown, Spent, Valid
 from fsm_agent.faces.rules.plain import table_row
 from fsm_agent.faces.table import SECTIONS
@@ -257,11 +258,12 @@ def row_data(value: Row, screen: Screen) -> dict[str, Any]:
 def help(value: Help, screen: Screen) -> Iterator[str]:  # noqa: A001 - named as its result
     """What can be typed now, by section; or one command."""
     if value.one is not None:
-        yield f"usage: {value.one.usage}"
+        own = arguments(value.one)
+        yield f"usage: {value.one._replace(params=own).usage}"
         yield from wrapped("", value.one.help, screen.width)
         if value.one.about:
             yield from wrapped("", value.one.about, screen.width)
-        for param in value.one.params:
+        for param in own:
             yield from wrapped(f"  {param.shown:<22} ", param.help, screen.width)
         yield from (f"  e.g. {example}" for example in value.one.examples)
         return
@@ -278,7 +280,8 @@ def help_data(value: Help, screen: Screen) -> dict[str, Any]:
     """The commands, with whether they make sense now."""
     del screen
     if value.one is not None:
-        return {"command": value.one.name, "usage": value.one.usage, "help": value.one.help}
+        usage = value.one._replace(params=arguments(value.one)).usage
+        return {"command": value.one.name, "usage": usage, "help": value.one.help}
     return {"commands": [{"name": row.name, "help": row.help, "now": now} for row, now in value.rows]}
 
 

@@ -131,6 +131,7 @@ PROMPT: Final = (
         SPEAK,
         "Say yes to exactly the call that is shown.",
         (
+            RUN,
             ASKING,
             opt("--digest", "at least the first 8 digits of the request's digest", "HEX8"),
             NOTE,
