@@ -527,3 +527,38 @@ def test_a_tool_that_stayed_what_it_was_keeps_its_results():
     assert it.calls() == []
     assert it.task("b").result == 7
     it.check()
+
+
+# ── what a proposal may not touch ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_in_local_scope_what_does_not_hang_on_the_failed_step_stays():
+    plan = [step("a", "gone"), {"id": "q", "description": "how many?"}, step("b", "look", "q")]
+    gate, why = refused(play(plan, [step("c", "more", replaces="a"), plan[1], step("b", "more", "q")]))
+    assert gate == "scope"
+    assert why == "only a and what depends on it may change; b must stay exactly as it is"
+
+
+def test_a_call_that_is_out_is_left_as_it_is_whatever_the_scope():
+    tools = {**WORLD, "look": {"effect": "read", "calls": [{"delay_s": 60, "return": 1}]}}
+    plan = [step("a", "gone"), step("b", "look", args={"x": 1})]
+    gate, why = refused(
+        play(plan, [step("c", "more", replaces="a"), step("b", "look", args={"x": 2})], tools=tools, **WHOLE)
+    )
+    assert (gate, why) == ("scope", "b is running; leave it exactly as it is")
+
+
+def test_without_a_planner_call_left_a_person_is_asked():
+    plan = {"budgets": {"planner_calls": 0}, "steps": [step("a", "gone")]}
+    result = play(plan, [step("c", "more")])
+    assert refused(result) == ("budget", "no planner call is left")
+    assert (result.run, result.planner_calls) == ("awaiting-confirmation", 0)
+
+
+def test_while_a_result_is_unknown_a_person_s_plan_waits_too():
+    lost = {"effect": "write", "calls": [{"timeout": True, "commit": True}]}
+    operator = [
+        {"when": {"task": "p", "state": "unknown-result"}, "do": {"replan": [step("x", "more")], "by": "ann"}}
+    ]
+    result = play([step("p", "mail")], tools={**WORLD, "mail": lost}, operator=operator)
+    assert "the result of p is unknown; the plan changes when it is known" in result.refused[0]
