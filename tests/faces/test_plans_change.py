@@ -322,6 +322,20 @@ def test_as_json_the_plan_stands_beside_what_it_took(cli, model):
     assert made["plan"]["inputs"] == {"nights": 2}
 
 
+def test_what_a_first_plan_cost_is_said_where_prices_are_declared(cli, model, monkeypatch):
+    monkeypatch.setenv("FSM_AGENT_LLM_PRICE_INPUT", "100")
+    monkeypatch.setenv("FSM_AGENT_LLM_PRICE_OUTPUT", "1000")
+    _, made = cli.json(*MAKE, "--input", "nights=2")
+    assert made["cost_micros"] == 2 * (90 * 100 + 10 * 1000)
+
+
+def test_a_price_that_is_none_ends_before_anybody_is_asked(cli, model, monkeypatch):
+    monkeypatch.setenv("FSM_AGENT_LLM_PRICE_INPUT", "cheap")
+    shown = cli(*MAKE, "--input", "nights=2")
+    assert (shown.code, shown.err.count("\n")) == (3, 1)
+    assert "model planner: $FSM_AGENT_LLM_PRICE_INPUT is 'cheap'; write the price of a million tokens" in shown.err
+
+
 def test_a_plan_that_cannot_be_written_or_made_is_said(cli, model):
     assert "cannot be written" in cli(*MAKE, "--input", "nights=2", "-o", "gone/made.json").err
     assert cli(*MAKE, "-o", "made.json").code == 3  # the server has no answer left
