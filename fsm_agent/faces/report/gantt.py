@@ -9,7 +9,7 @@ from fsm_agent.core.replay.story import Story
 from fsm_agent.faces.frame.screen import duration
 from fsm_agent.faces.report.markup import Markup, fold, join, shortened, table, tag
 from fsm_agent.faces.report.scale import Scale
-from fsm_agent.faces.report.words import clock, event_link
+from fsm_agent.faces.report.words import clock, event_link, in_order
 
 MOST_ROWS: Final = 60
 """Of more tasks only the first so many get a row in the picture; the table has all."""
@@ -34,7 +34,7 @@ LEGEND: Final = (
 
 def gantt(told: Story) -> Markup:
     """Return the picture with its legend, and the table behind a fold."""
-    tasks = tuple(told.run.tasks)
+    tasks = tuple(task.id for task in in_order(told.run))
     found = list(rows(told.bars, tasks))
     shown = found[:MOST_ROWS]
     left = len(found) - len(shown)

@@ -11,7 +11,7 @@ from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.faces.drawing.layers import layered
 from fsm_agent.faces.report.markup import Markup, join, tag
-from fsm_agent.faces.report.words import SIGNS
+from fsm_agent.faces.report.words import SIGNS, does, in_order
 
 MOST: Final = 150
 """More tasks than this are not drawn."""
@@ -37,11 +37,11 @@ _Place = str | _Pass
 
 def network(run: Run) -> Markup:
     """Return the picture, or a line that says why there is none."""
-    tasks = [task for task in run.tasks.values() if run.plans(task)]
+    tasks = [task for task in in_order(run) if run.plans(task) and not _is_record(run, task)]
     if len(tasks) > MOST:
         return tag("p", f"{len(tasks)} tasks are too many for one picture; the table lists them.", cls="note")
     known = {task.id for task in tasks}
-    needs = {task.id: [d.id for d in task.step.depends_on if d.id in known] for task in tasks}
+    needs = {task.id: [name for name in _needs(run, task) if name in known] for task in tasks}
     layers, ways = _with_passes(layered(needs), needs)
     place, height = _placed(_sorted(layers, ways))
     width = max(320.0, len(layers) * (WIDE + GUTTER) - GUTTER + 4)
@@ -60,6 +60,31 @@ def network(run: Run) -> Markup:
         ),
         cls="scroll chart",
     )
+
+
+def _is_record(run: Run, task: Task) -> bool:
+    """Whether a task is a record of a batch, or a part of one: the batch stands for all of them."""
+    while task.parent and task.parent in run.tasks:
+        task = run.tasks[task.parent]
+        if task.step.for_each is not None:
+            return True
+    return False
+
+
+def _needs(run: Run, task: Task) -> list[str]:
+    """Return what a task stands right of: its last parts if it has any, else what it, or the whole, depends on."""
+    parts = [run.tasks[name] for name in run.members.get(task.id, ())] if task.step.for_each is None else []
+    if parts:
+        inner = {d.id for part in parts for d in part.step.depends_on}
+        return [part.id for part in parts if part.id not in inner]
+    return _needs_of_whole(run, task)
+
+
+def _needs_of_whole(run: Run, task: Task) -> list[str]:
+    """Return what a task depends on; a part that depends on no other one, what the whole does."""
+    parent = run.tasks.get(task.parent)
+    own = [d.id for d in task.step.depends_on]
+    return own if own or parent is None else _needs_of_whole(run, parent)
 
 
 def _with_passes(
@@ -137,7 +162,7 @@ def _line(points: Sequence[tuple[float, float]], *, dashed: bool) -> Markup:
 
 def _box(run: Run, task: Task, x: float, y: float) -> Markup:
     state = task.state.value
-    runs = task.tool or run.tool_of(task.step) or task.step.description or "a person"
+    runs = does(run, task)
     tries = f" · {task.attempt} tries" if task.attempt > 1 else ""
     marks = " · asks" if task.step.requires_confirmation else ""
     return tag(

@@ -11,7 +11,17 @@ from fsm_agent.core.machine import TaskState
 from fsm_agent.core.replay.story import PlanVersion, Story
 from fsm_agent.faces.frame.screen import duration
 from fsm_agent.faces.report.markup import Markup, Part, code, fold, join, long_table, shortened, table, tag
-from fsm_agent.faces.report.words import arguments, clock, day, event_link, money, pill, value
+from fsm_agent.faces.report.words import (
+    arguments,
+    clock,
+    day,
+    does,
+    event_link,
+    in_order,
+    money,
+    pill,
+    value,
+)
 
 MOST_TASKS: Final = 1_000
 """Of more tasks, or of more of anything else that is listed here, only the first so many are."""
@@ -206,13 +216,13 @@ def _wishes(told: Story) -> Markup | None:
 def tasks(told: Story) -> Markup:
     """Every task with where it ended: those that are not done first where there are many."""
     run = told.run
-    everything = list(run.tasks.values())
+    everything = in_order(run)
     if len(everything) > FIRST_TASKS:
         everything.sort(key=lambda t: t.state is TaskState.DONE)
     rows = [
         (
             tag("b", task.id),
-            task.tool or run.tool_of(task.step) or task.step.description or "a person",
+            does(run, task),
             pill(task.state.value),
             task.attempt,
             _outcome(task),

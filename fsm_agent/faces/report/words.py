@@ -3,6 +3,9 @@
 from typing import Any, Final
 
 from fsm_agent.core import canon
+from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.state import Run
+from fsm_agent.core.machine import TaskState
 from fsm_agent.core.replay.moments import moment
 from fsm_agent.faces.frame.screen import duration
 from fsm_agent.faces.report.markup import Markup, code, fold, join, shortened, tag
@@ -82,3 +85,32 @@ def arguments(args: dict[str, Any] | None) -> Markup:
         ],
         cls="args",
     )
+
+
+def in_order(run: Run) -> list[Task]:
+    """Return the tasks in plan order, the parts of each right behind it, and what a later plan dropped at the end."""
+    out: dict[str, Task] = {}
+
+    def add(name: str) -> None:
+        if name in run.tasks and name not in out:
+            out[name] = run.tasks[name]
+            for part in run.members.get(name, ()):
+                add(part)
+
+    for task in run.tasks.values():
+        if not task.parent:
+            add(task.id)
+    return [*out.values(), *(t for t in run.tasks.values() if t.id not in out)]
+
+
+def does(run: Run, task: Task) -> str:
+    """Return what runs a task: its tool, its parts, or a person."""
+    tool = task.tool or run.tool_of(task.step)
+    parts = run.members.get(task.id, ())
+    if tool and not parts:
+        return tool
+    if parts or task.step.for_each is not None or task.step.plan:
+        kind = "records" if task.step.for_each is not None else "steps"
+        done = sum(run.tasks[p].state is TaskState.DONE for p in parts)
+        return f"{done} of {len(parts)} {kind}" if parts else f"no {kind} yet"
+    return task.step.description or "a person"

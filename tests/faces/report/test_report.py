@@ -19,7 +19,9 @@ from fsm_agent.core.events import chain, genesis, to_line
 from fsm_agent.core.inputs import Note
 from fsm_agent.core.replay.player import Replay
 from fsm_agent.core.replay.story import story
+from fsm_agent.faces.report.network import network
 from fsm_agent.faces.report.page import page
+from fsm_agent.faces.report.words import in_order
 from fsm_agent.runtime.proof.auditing import audit_log
 from fsm_agent.runtime.proof.logs import in_bytes
 from fsm_agent.stores.embedded import unpack
@@ -213,6 +215,52 @@ def test_what_stands_in_a_report_names_the_run_its_people_and_its_effects():
         "✔ yes",
     ):
         assert words in text
+
+
+def test_a_batch_stands_as_one_box_and_a_nested_plan_before_what_it_makes_up():
+    world = parse(
+        {
+            "plan": {
+                "steps": [
+                    {"id": "f", "tool": "find"},
+                    {
+                        "id": "b",
+                        "tool": "look",
+                        "args": {"to": "$item"},
+                        "for_each": "$f.names",
+                        "depends_on": ["f"],
+                    },
+                    {
+                        "id": "n",
+                        "plan": {
+                            "steps": [
+                                {"id": "x", "tool": "look"},
+                                {"id": "y", "tool": "look", "depends_on": ["x"]},
+                            ]
+                        },
+                        "depends_on": ["b"],
+                    },
+                    {"id": "e", "tool": "look", "depends_on": ["n"]},
+                ]
+            },
+            "tools": {
+                "find": {"effect": "read", "calls": [{"return": {"names": ["p", "q", "r"]}}]},
+                "look": {"effect": "read", "calls": [{"return": 1}]},
+            },
+        },
+        "batch",
+    )
+    store = MemoryStore()
+    assert clean(simulate(world, store=store)).run == "done"
+    raw = exported(store, "simulation")
+    log = in_bytes(raw)
+    run = Replay(log.run, log.records, log.blob).end()
+    assert [t.id for t in in_order(run)] == ["f", "b", "b[0]", "b[1]", "b[2]", "n", "n/x", "n/y", "e"]
+    places = dict(re.findall(r"<title>(\S+) \([^<]*</title><rect x=\"([\d.]+)\"", network(run)))
+    assert list(sorted(places, key=lambda name: float(places[name]))) == ["f", "b", "n/x", "n/y", "n", "e"]
+    text = "".join(harmless(made(raw)).text)
+    assert "3 of 3 records" in text
+    assert "2 of 2 steps" in text
 
 
 def test_a_run_that_changes_nothing_and_asks_nobody_says_so():
