@@ -12,10 +12,10 @@ from fsm_agent.runtime.driving.forking import fork_run
 from fsm_agent.stores.memory import MemoryStore
 from fsm_agent.stores.transfer import import_run
 from fsm_agent.testing.clock import FakeClock
-from tests.core.replay.logs import SEEDS, scenario, simulated
+from tests.core.replay.logs import GROWING, SEEDS, scenario, simulated
 from tests.faces.report.test_report import exported
 
-RAN = [path for path in SEEDS if not scenario(path).expect.refused]
+RAN = [path for path in (*SEEDS, *GROWING) if not scenario(path).expect.refused]
 WHO = Person(by="ann")
 
 

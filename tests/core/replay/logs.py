@@ -11,17 +11,8 @@ from tests.audits import clean
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 SEEDS = sorted((SCENARIOS / "seeds").glob("*.json"))
-BUSY = (
-    "a-ticket-for-the-same-trip",
-    "a-missing-source-becomes-a-detour",
-    "a-ticket-made-before-the-time-out",
-    "local-local-global",
-    "killed-while-the-ticket-is-made",
-    "the-same-error-twice",
-    "a-dear-step",
-    "a-restart-keeps-the-breaker",
-    "finished-work-under-a-new-name",
-)
+GROWING = sorted((SCENARIOS / "growing").glob("*.json"))
+"""Scenarios of batches and nested plans."""
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from fsm_agent.core.replay.whatif import Answer, Trajectory, static, to_json, wh
 from fsm_agent.core.rules import table as tables
 from fsm_agent.runtime.configs import load_rules
 from tests.core.kit import lab
-from tests.core.replay.logs import SEEDS, log_of, scenario
+from tests.core.replay.logs import GROWING, SEEDS, log_of, scenario
 
 DEFAULT = load_rules("default")
 
@@ -19,7 +19,7 @@ def table_of(log):
     return tables.from_canonical(log[0].data["rules"])
 
 
-RAN = [path for path in SEEDS if not scenario(path).expect.refused]
+RAN = [path for path in (*SEEDS, *GROWING) if not scenario(path).expect.refused]
 
 
 @pytest.mark.parametrize("path", RAN, ids=lambda path: path.stem[4:40])
