@@ -32,7 +32,7 @@ CHOSEN = (
     "seeds/003-evidence-in-conflict-is-a-matter-for-a-person",
 )
 """One of each kind of course; with those of the folders below."""
-FOLDERS = ("approval", "budget", "cancel", "double-effect", "reference", "timeout")
+FOLDERS = ("approval", "budget", "cancel", "double-effect", "growing", "reference", "timeout")
 
 
 def chosen() -> list[Path]:
