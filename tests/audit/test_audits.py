@@ -1,6 +1,7 @@
 """An audit accounts for every event by every check, says the same everywhere, and needs memory for the plan alone."""
 
 import io
+import itertools
 import os
 import subprocess
 import sys
@@ -12,9 +13,9 @@ import pytest
 from fsm_agent import audit
 from fsm_agent.core.audit.audit import audit as audit_records
 from fsm_agent.core.audit.check import ALL, BATCH, GROUPS, LOG
-from fsm_agent.core.audit.checker import MAX_FINDINGS
-from fsm_agent.core.audit.checks import CHECKS
-from fsm_agent.core.events import Event, chain, genesis, seal, to_line
+from fsm_agent.core.audit.checker import MAX_FINDINGS, NO_TASK, Checker
+from fsm_agent.core.audit.checks import CHECKS, IDLE, ordinary
+from fsm_agent.core.events import Event, chain, from_body, genesis, hydrate, seal, to_line
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.look.auditing import audit as audited
 from fsm_agent.runtime.proof.auditing import audit_hashes, audit_log, audit_run
@@ -52,6 +53,33 @@ def test_every_check_is_explained_numbered_and_passes_somewhere():
         assert len(check.says) > 20, check.id
         assert check.rule[0] in GROUPS
         assert check.rule[1:].isdecimal()
+
+
+OF_ALL = [c for c in CHECKS.values() if c.on == ALL and c.run is not None]
+
+
+def test_an_ordinary_event_is_one_that_every_check_of_all_events_passes():
+    """Else what most events pass at once would hide what one of these checks finds."""
+    seen = {True: 0, False: 0}
+    for name in MUTATORS:
+        for log, events in itertools.islice(fitting(name), 2):
+            del log
+            whole = sealed(events)
+            checker = Checker(whole.run, whole.blobs.__getitem__)
+            for record in whole.records:
+                event = hydrate(from_body(record.body), checker.blob)
+                checker.record, checker.task = record, checker.run.tasks.get(event.task, NO_TASK)
+                easy = ordinary(checker, event)
+                seen[easy] += 1
+                for c in OF_ALL if easy else ():
+                    assert c.run(checker, event) == (None if c.id in IDLE else ""), (name, c.id, event.seq)
+                try:
+                    checker.take(event)
+                except Exception:
+                    break
+                if event.seq == checker.tx_end:
+                    checker.end_batch()
+    assert seen[True] > 10 * seen[False] > 0
 
 
 NEVER_PASSED = {"approval-in-time", "forked-in-its-place", "parents-events"}

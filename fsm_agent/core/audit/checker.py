@@ -7,7 +7,7 @@ that the live engine uses. What is remembered is bounded by the plan, not by the
 from collections import Counter
 from collections.abc import Callable
 from heapq import heapify
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 import attrs
 
@@ -63,6 +63,16 @@ class Evidence(NamedTuple):
     result: str | None
 
 
+class _NoTask:
+    """Stands for the task of an event that is about none, or about one that the plan has not."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError("the plan has no such task")
+
+
+NO_TASK: Final = cast("Task", _NoTask())
+
+
 class Checker:
     """One log, event by event.
 
@@ -72,10 +82,12 @@ class Checker:
         findings: What does not fit, oldest first.
         failed: Check → how many events it found fault with.
         skipped: Of each check, by its place: in how many of the events that it looks at it had nothing to look at.
+        ordinary: How many events had nothing out of order that checks of all events could find.
         seen: Kind of event → how many there were.
         by_caller: Whether the calls are made by a loop that somebody else keeps, who answers for their arguments.
         parent: The run that the log comes from, as its checks follow it; None if it is no fork.
-        about: The task that the present event is about, if the plan has it.
+        task: The task that the present event is about; only where the plan has it, so that a check of another event
+            stumbles over it.
         record: The present event as stored; ``previous`` the hash before it.
         seq: Of the last event; ``at`` its time.
         tx_end: Seq of the last event of the batch it stands in.
@@ -106,10 +118,11 @@ class Checker:
         self.failed: Counter[str] = Counter()
         self.skipped: list[int] = [0] * MAX_CHECKS
         self.seen: Counter[str] = Counter()
+        self.ordinary = 0
         self.record, self.previous = _NO_RECORD, genesis(run).hash
         self.by_caller = False
         self.parent: Any = None
-        self.about: Task | None = None
+        self.task: Task = NO_TASK
         self.seq = self.tx_end = self.at = 0
         self.owed: dict[str, tuple[str, int]] = {}
         self.due: dict[tuple[str, str], int] = {}
@@ -133,17 +146,6 @@ class Checker:
         self.failed[check] += 1
         if len(self.findings) < MAX_FINDINGS:
             self.findings.append(Finding(seq=seq, check=check, rule=rule, message=message))
-
-    @property
-    def task(self) -> Task:
-        """The task that the present event is about.
-
-        Raises:
-            ValueError: It is about none that the plan has.
-        """
-        if self.about is None:
-            raise ValueError("the plan has no such task")
-        return self.about
 
     def take(self, event: Event) -> None:
         """Fold *event*, after it was checked, and remember what it owes and what it proves."""

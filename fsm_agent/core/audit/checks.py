@@ -11,9 +11,9 @@ import attrs
 
 from fsm_agent.core.audit.calls import CALLS
 from fsm_agent.core.audit.check import ALL, BATCH, LOG, Check, Said
-from fsm_agent.core.audit.checker import Checker
+from fsm_agent.core.audit.checker import NO_TASK, Checker
 from fsm_agent.core.audit.forks import FORKS
-from fsm_agent.core.audit.integrity import INTEGRITY, READER
+from fsm_agent.core.audit.integrity import INTEGRITY, READER, no_credentials
 from fsm_agent.core.audit.moves import MOVES
 from fsm_agent.core.audit.parts import PARTS
 from fsm_agent.core.audit.people import PEOPLE
@@ -50,6 +50,13 @@ _RUNS: Final[dict[str, tuple[tuple[Callable[[Checker, Event], Said], int], ...]]
     kind: tuple((c.run, _INDEX[c.id]) for c in found if c.run is not None) for kind, found in _PLACES.items()
 }
 """The same as functions alone, each with its place in :data:`RULES`: what is looked up for every event."""
+_OWN: Final = {
+    kind: tuple(run for run in runs if RULES[run[1]].on != ALL)
+    for kind, runs in _RUNS.items()
+    if kind != "batch"
+}
+"""The same without those of all events."""
+_KNOWN: Final = frozenset(TYPES)
 
 
 _MOVES: Final = {
@@ -68,12 +75,42 @@ def kind_of(event: Event) -> str:
     return type_ if type_ in _PLACES else UNKNOWN
 
 
+IDLE: Final = frozenset({"after-the-end", "forked-in-its-place", "parents-events"})
+"""Checks of all events that have nothing to look at in an ordinary one."""
+
+
+def ordinary(log: Checker, event: Event) -> bool:
+    """Whether *event* is one in which no check of all events finds anything; those in :data:`IDLE` need not look at it.
+
+    This is no check, but a way to know at once what most events pass; the checks say what is wrong with the others.
+    """
+    seq, cause, type_, tx = event.seq, event.cause, event.type, event.tx
+    first, count = tx if tx is not None else (seq, 1)
+    last = first + count - 1
+    return (
+        seq == log.seq + 1 == log.record.seq
+        and event.at > log.at
+        and (cause is None or 0 < cause < seq)
+        and (last == log.tx_end if log.tx_end >= seq else first == seq and count >= 1)
+        and type_ in _KNOWN
+        and type_ not in ("run_created", "run_forked")
+        and seq != 1
+        and log.parent is None
+        and not log.run.closed
+        and not no_credentials(log, event)
+    )
+
+
 def hold(log: Checker, event: Event, kind: str) -> None:
     """Hold *event* against every check that looks at its *kind*, and count."""
     log.seen[kind] += 1
     skipped = log.skipped
-    log.about = log.run.tasks.get(event.task) if event.task is not None else None
-    for run, index in _RUNS[kind]:
+    log.task = log.run.tasks.get(event.task, NO_TASK) if event.task is not None else NO_TASK
+    runs = _RUNS[kind]
+    if kind in _OWN and ordinary(log, event):
+        log.ordinary += 1
+        runs = _OWN[kind]
+    for run, index in runs:
         try:
             said = run(log, event)
         except Exception as error:  # noqa: BLE001 - whatever a forged event makes a check stumble over is a finding
@@ -117,8 +154,8 @@ def tally(log: Checker, events: int, made: dict[str, int]) -> tuple[Tally, ...]:
     for c in CHECKS.values():
         looked = made.get(c.id, 0) if c.run is None else _looked(log, c)
         whole = max(1 if c.on == LOG else batches if c.on == BATCH else events, looked)
-        failed = log.failed[c.id]
-        passed = max(0, looked - failed - (log.skipped[_INDEX[c.id]] if c.id in _INDEX else 0))
+        failed, idle = log.failed[c.id], log.ordinary if c.id in IDLE else 0
+        passed = max(0, looked - failed - idle - (log.skipped[_INDEX[c.id]] if c.id in _INDEX else 0))
         rest = max(0, whole - failed - passed)
         out.append(Tally(check=c.id, rule=c.rule, passed=passed, failed=failed, not_applicable=rest))
     return tuple(out)

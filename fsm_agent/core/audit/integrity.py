@@ -197,10 +197,10 @@ def times_rise(log: Checker, event: Event) -> Said:
 
 
 def causes_before(log: Checker, event: Event) -> Said:
-    """The cause of an event is an earlier event."""
+    """The cause of an event, if it has one in the log, is an earlier event."""
     del log
     if event.cause is None:
-        return None
+        return ""
     return "" if 0 < event.cause < event.seq else f"its cause {event.cause} does not lie before it"
 
 
