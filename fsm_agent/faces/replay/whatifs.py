@@ -44,12 +44,12 @@ def what_ifs(
 ) -> Outcome:
     """Ask another table about every decision of some logs."""
     table = load_rules(rules, params)
-    read = [log for source in logs for log in _logs(screen, source)]
-    found = what_if(read, table)
-    worlds = None
-    if world is not None:
-        scenario = load(world)
-        worlds = tuple(beyond(found, run, log, table, scenario, seed=seed) for run, log in read)
+    read = (log for source in logs for log in _logs(screen, source))  # one at a time, however many there are
+    if world is None:
+        return Outcome(Asked(found=what_if(read, table), worlds=None))
+    kept = list(read)
+    found, scenario = what_if(kept, table), load(world)
+    worlds = tuple(beyond(found, run, log, table, scenario, seed=seed) for run, log in kept)
     return Outcome(Asked(found=found, worlds=worlds))
 
 

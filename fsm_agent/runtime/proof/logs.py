@@ -239,8 +239,12 @@ def what_if(
         CorruptError: A log is not what was written.
     """
     table = rules if isinstance(rules, Table) else load_rules(os.fspath(rules), params)
-    read = []
-    for source in logs if isinstance(logs, list | tuple) else [logs]:
+    sources = logs if isinstance(logs, list | tuple) else [logs]
+    return whatifs.what_if(_each(sources, run), table)
+
+
+def _each(sources: Iterable[Source], run: str | None) -> Iterator[tuple[str, list[Event]]]:
+    """Yield the run and the events of each log, one log at a time."""
+    for source in sources:
         with opened(source, run) as log:
-            read.append((log.run, list(replays.events(log.run, log.records, log.blob))))
-    return whatifs.what_if(read, table)
+            yield log.run, list(replays.events(log.run, log.records, log.blob))
