@@ -17,6 +17,7 @@ from fsm_agent.faces.frame.screen import Screen, safe
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look.data import head as head_data
 from fsm_agent.faces.replay.files import write_whole
+from fsm_agent.faces.replay.sources import read_stdin
 from fsm_agent.faces.report.page import page
 from fsm_agent.runtime.configs import with_lines
 from fsm_agent.runtime.proof.auditing import audit_log, audit_run
@@ -40,7 +41,10 @@ class Written:
 def report(screen: Screen, *, log: str, output: str) -> Outcome:
     """Write the report of a run, or of a log file."""
     path = Path(log)
-    if path.is_file() and not is_store(path):
+    if log == "-":
+        raw = read_stdin()
+        audit = audit_log(raw)
+    elif path.is_file() and not is_store(path):
         data = path.read_bytes()
         raw = unpack(data) if is_report(data) else data
         audit = audit_log(raw)

@@ -1,5 +1,6 @@
 """Where a log is that a command was given: an exported file (or a report with one in it), a store, or a run of the store."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,18 +8,22 @@ from pathlib import Path
 from fsm_agent.core.errors import NotFoundError
 from fsm_agent.faces.frame import places
 from fsm_agent.faces.frame.screen import Screen
-from fsm_agent.runtime.proof.logs import Log, opened
+from fsm_agent.runtime.proof.logs import Log, in_bytes, opened
+from fsm_agent.stores.embedded import is_report, unpack
 
 
 @contextmanager
 def log_of(screen: Screen, name: str) -> Iterator[Log]:
-    """Open what *name* names for reading.
+    """Open what *name* names for reading; ``-`` is a log file on standard input.
 
     Raises:
         NotFoundError: There is neither such a file nor such a run.
         UsageError: It is a store that holds several runs.
         CorruptError: It does not begin like a log.
     """
+    if name == "-":
+        yield in_bytes(read_stdin())
+        return
     if Path(name).exists():
         with opened(name) as log:
             yield log
@@ -27,3 +32,9 @@ def log_of(screen: Screen, name: str) -> Iterator[Log]:
         raise NotFoundError(f"log {name}: there is no such file; check the path")
     with places.reading(screen) as store, opened(store, name) as log:
         yield log
+
+
+def read_stdin() -> bytes:
+    """Return the log that comes on standard input; of a report the log in it."""
+    data = sys.stdin.buffer.read()
+    return unpack(data) if is_report(data) else data

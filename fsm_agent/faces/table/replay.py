@@ -5,7 +5,9 @@ from typing import Final
 from fsm_agent.faces.frame.spec import Command, arg, opt
 from fsm_agent.faces.table.shared import BY, FACES, LOOK, NOTE, PARAM, RUN, SPEAK
 
-LOG = arg("log", "a log file, a report, or a run of the store", "LOG|RUN", kind="file")
+LOG = arg(
+    "log", "a log file or a report (- for standard input), or a run of the store", "LOG|RUN", kind="file"
+)
 
 ROWS: Final = (
     Command(

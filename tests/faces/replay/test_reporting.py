@@ -15,6 +15,17 @@ def test_a_report_of_a_run_is_written_and_audits_as_the_log_does(cli, waiting):
     assert "audit: open" in shown.out
 
 
+def test_logs_come_from_standard_input_as_well(cli, waiting):
+    cli("export", "r1", "-o", "r1.jsonl")
+    cli("report", "r1.jsonl", "-o", "run.html")
+    for name in ("r1.jsonl", "run.html"):
+        data = (cli.path / name).read_bytes()
+        assert cli("replay", "-", "--until", "4", stdin=data).out == cli("replay", name, "--until", "4").out
+        assert cli("report", "-", "-o", "again.html", stdin=data).code == 0
+        assert (cli.path / "again.html").read_bytes() == (cli.path / "run.html").read_bytes()
+    assert cli("what-if", "-", "--rules", "conservative", stdin=data).code == 0
+
+
 def test_a_report_says_against_which_head_the_log_was_held(cli, waiting):
     assert cli("report", "r1", "-o", "run.html").code == 0
     assert b"against the head kept outside" in (cli.path / "run.html").read_bytes()
