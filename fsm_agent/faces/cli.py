@@ -136,10 +136,12 @@ class Leaf(click.Command):
             chosen = {name: chosen[name] or above.params.get(name) for name in chosen}
             above = above.parent
         try:
-            screen = Screen.of(**chosen, settings=Settings.here())
+            settings = Settings.here()
+            screen = Screen.of(**chosen, settings=settings)
         except ConfigError as error:
             return fail(Screen.of(json=chosen["json"], jsonl=chosen["jsonl"]), error)
-        return execute(self.row, screen, given)
+        with settings.passed_on():
+            return execute(self.row, screen, given)
 
 
 class Branch(click.Group):

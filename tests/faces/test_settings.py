@@ -15,8 +15,13 @@ ENV = [setting.env for setting in SETTINGS]
 def bare(monkeypatch):
     for name in ENV:
         if name != "NO_COLOR":
-            monkeypatch.setenv(name, "x")  # so that what a command hands on is undone at the end
-            monkeypatch.delenv(name)
+            monkeypatch.delenv(name, raising=False)
+    yield
+    assert [name for name in ENV if name in os.environ and name not in (*TOLD, "NO_COLOR")] == []
+
+
+TOLD = ("FSM_AGENT_STORE", "FSM_AGENT_WORKERS", "FSM_AGENT_ASCII", "FSM_AGENT_LLM_API_KEY")
+"""Variables that tests of this module set themselves; nothing else is left behind by a command."""
 
 
 def shown(cli, *words):

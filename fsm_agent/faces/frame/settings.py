@@ -6,7 +6,8 @@ elsewhere, such as the address of a model, is read from the environment alone.
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -137,17 +138,27 @@ class Settings:
 
     @classmethod
     def here(cls) -> "Settings":
-        """Return the settings of the working directory, and hand on what the runtime reads from the environment.
+        """Return the settings of the working directory.
 
         Raises:
             ConfigError: The file cannot be used.
         """
-        files, where = in_files()
-        own = cls(files, where, os.environ)
-        for name in PASSED_ON:
-            if name in files:
-                os.environ.setdefault(BY_NAME[name].env, str(files[name]))
-        return own
+        return cls(*in_files(), os.environ)
+
+    @contextmanager
+    def passed_on(self) -> Iterator[None]:
+        """Have what is read from the environment further in stand there, for as long as the context lasts."""
+        own = {
+            BY_NAME[name].env: str(self._files[name])
+            for name in PASSED_ON
+            if name in self._files and BY_NAME[name].env not in os.environ
+        }
+        os.environ.update(own)
+        try:
+            yield
+        finally:
+            for name in own:
+                os.environ.pop(name, None)
 
     def find(self, name: str, flag: Any = None) -> Found:
         """Return the value of a setting.
