@@ -24,7 +24,7 @@ MAX_CHECKS: Final = 256
 """More checks than there are."""
 CALLERS_GOAL: Final = "decided step by step"
 """Goal of the plan under which a decision layer logs what it decides for a loop that somebody else keeps."""
-_TRIM: Final = 4096
+_TRIM: Final = 256
 _NO_RECORD: Final = Record(0, b"", b"")
 
 

@@ -222,7 +222,8 @@ def says_what_it_waits_for(log: Checker, event: Event) -> Said:
     run = log.run
     if run.state is not RunState.RUNNING or run.running or run.probing or run.wish != "none" or log.by_caller:
         return None
-    if run.barred or ending.movable(run):
+    timed = run.next_due() is not None and run.timers[0][1] in ("backoff", "probe", "cooldown")
+    if timed or run.barred or ending.movable(run):
         return ""
     return "nothing can move, and the run neither says what it waits for nor ends"
 
