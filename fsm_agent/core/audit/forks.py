@@ -22,7 +22,7 @@ class Parent(NamedTuple):
 
 def parents_events(log: Checker, event: Event) -> Said:
     """A fork has its parent's events up to the head that it names: their hash under the parent's id is that of the head."""
-    if event.type == "run_created" and "forked_from" in event.data:
+    if event.seq == 1 and event.type == "run_created" and "forked_from" in event.data:
         source = event.data["forked_from"]
         first = parents_first(log.record.body)
         log.parent = Parent(source, chain(genesis(source["run"]).hash, first))
@@ -38,6 +38,8 @@ def parents_events(log: Checker, event: Event) -> Said:
 
 def forked_in_its_place(log: Checker, event: Event) -> Said:
     """Right behind its parent's events, and nowhere else, a fork says that it is one, and by whom."""
+    if log.parent is None and event.type != "run_forked":
+        return None  # most logs are no forks, and this is looked at for every event
     links: dict[int, tuple[str, dict[str, Any]]] = {}
     name, source = log.run.id, log.parent.source if log.parent is not None else None
     last = source["seq"] + 1 if source is not None else 0
