@@ -9,6 +9,8 @@ TESTS = Path(__file__).parent
 MAKERS = {"RunController.start", "Engine.create", "Engine.open", "Lab", "VirtualRun"}
 """Calls that make a run in memory, or go on with one; a controller that is given a store leaves its run there."""
 AUDITED = {
+    "audit/corpus.py": {"simulate"},  # each log is held to be clean before anybody tampers with it
+    "audit/mutants.py": {"simulate"},  # of golden logs, which are audited; of mutants on purpose
     "core/kit.py": {"Engine.create", "Engine.open", "Lab"},
     "crash/rig.py": {"Engine.create", "Engine.open"},
     "core/replay/test_fork.py": {
