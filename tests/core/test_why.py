@@ -9,7 +9,7 @@ from fsm_agent.core.audit.causes import MAX_CHAIN
 from fsm_agent.core.audit.why import explain, lines_of, why
 from fsm_agent.core.errors import NotFoundError
 from fsm_agent.runtime.configs import read_rules
-from tests.core.kit import error, lab, tool
+from tests.core.kit import lab
 
 
 def last(run, task: str | None = "r"):
