@@ -16,30 +16,15 @@ import attrs
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import CorruptError, FencedError, NotFoundError, StoreError
-from fsm_agent.core.events import Head, Record, chain, genesis
+from fsm_agent.core.events import Head, Record, genesis
 from fsm_agent.stores import checks
+from fsm_agent.stores import sqlite_rows as rows
 from fsm_agent.stores.base import Lease, Letter, Repair, RunInfo, Tombstone
 from fsm_agent.stores.sqlite_file import SEQ_BITS
 from fsm_agent.stores.sqlite_link import Link
 
 BUFFER_RECORDS: Final = 4096
 """A buffer that grows beyond this is written without waiting for a barrier."""
-_FETCH: Final = 2048
-_INFO: Final = (
-    "SELECT run, head_seq, head_hash, state, created_us, updated_us, owner, lease_until_us FROM runs"
-)
-_LETTER: Final = (
-    "SELECT inbox.id, runs.run, posted_us, body, answer FROM inbox JOIN runs ON runs.number = inbox.run"
-)
-_BURY: Final = "UPDATE runs SET tombstone = ?, owner = NULL, lease_until_us = 0 WHERE number = ?"
-_FREE_BLOBS: Final = (
-    "DELETE FROM blobs WHERE digest IN (SELECT digest FROM blob_uses AS own WHERE run = ? AND NOT EXISTS "
-    "(SELECT 1 FROM blob_uses WHERE digest = own.digest AND run <> own.run))"
-)
-_MOVE: Final = (
-    "UPDATE runs SET head_seq = ?, head_hash = ?, state = ?, updated_us = ? "
-    "WHERE number = ? AND head_seq = ? AND head_hash = ? AND epoch = ? AND owner = ?"
-)
 
 
 @attrs.define(eq=False)
@@ -218,34 +203,10 @@ class SqliteStore:
             else:
                 row = self._link.row("SELECT hash FROM events WHERE id = ?", (number << SEQ_BITS) + since)
                 if row is None:
-                    raise self._corrupt(run, since)
+                    raise rows.corrupt(self.location, run, since)
                 previous = row[0]
-        return self._records_of(
-            run, number, Head(since, previous), last if until is None else min(until, last), head
-        )
-
-    def _records_of(self, run: str, number: int, after: Head, until: int, head: Head) -> Iterator[Record]:
-        base = number << SEQ_BITS
-        seq, previous = after
-        if type(previous) is not bytes:
-            raise self._corrupt(run, seq)
-        # The log only grows, so chunks of what was there at the call are one consistent view.
-        while seq < until:
-            with self._link.statement():
-                rows = self._link.db.execute(
-                    "SELECT id, hash, body FROM events WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
-                    (base + seq, base + until, _FETCH),
-                ).fetchall()
-            if not rows:
-                raise self._corrupt(run, seq + 1)
-            for key, digest, body in rows:
-                seq += 1
-                if key != base + seq or type(body) is not bytes or chain(previous, body) != digest:
-                    raise self._corrupt(run, seq)
-                previous = digest
-                yield Record(seq, body, digest)
-        if seq == head.seq and previous != head.hash:
-            raise self._corrupt(run, seq)
+        upto = last if until is None else min(until, last)
+        return rows.records(self._link, self.location, (run, number), Head(since, previous), upto, head)
 
     def blob(self, digest: str) -> bytes:
         """Return a large value; as in the contract."""
@@ -263,14 +224,14 @@ class SqliteStore:
     def runs(self) -> list[RunInfo]:
         """List the runs; as in the contract."""
         with self._reading(*self._waiting):
-            rows = self._link.db.execute(_INFO + " WHERE tombstone IS NULL ORDER BY created_us, number")
-            return [self._info(row) for row in rows]
+            found = self._link.db.execute(rows.INFO + " WHERE tombstone IS NULL ORDER BY created_us, number")
+            return [rows.info(row) for row in found]
 
     def info(self, run: str) -> RunInfo:
         """Return one run's line; as in the contract."""
         with self._reading(run):
             self._run(run)
-            return self._info(self._link.row(_INFO + " WHERE run = ?", run))
+            return rows.info(self._link.row(rows.INFO + " WHERE run = ?", run))
 
     # The inbox
 
@@ -288,10 +249,10 @@ class SqliteStore:
         """Return the unanswered letters; as in the contract."""
         with self._link.statement():
             number = self._run(run)[0]
-            rows = self._link.db.execute(
-                _LETTER + " WHERE inbox.run = ? AND answer IS NULL ORDER BY inbox.id", (number,)
+            found = self._link.db.execute(
+                rows.LETTER + " WHERE inbox.run = ? AND answer IS NULL ORDER BY inbox.id", (number,)
             )
-            return [_letter(row) for row in rows]
+            return [rows.letter(row) for row in found]
 
     def answer(self, lease: Lease, letter: int, answer: dict[str, Any]) -> None:
         """Record the answer; as in the contract."""
@@ -310,10 +271,10 @@ class SqliteStore:
     def letter(self, letter: int) -> Letter:
         """Return a letter; as in the contract."""
         with self._link.statement():
-            row = self._link.row(_LETTER + " WHERE inbox.id = ?", letter)
+            row = self._link.row(rows.LETTER + " WHERE inbox.id = ?", letter)
         if row is None:
             raise checks.unknown_letter(letter)
-        return _letter(row)
+        return rows.letter(row)
 
     # Retention
 
@@ -323,13 +284,13 @@ class SqliteStore:
         with self._link.lock:
             with self._transaction(barrier=True):
                 number = self._current(lease)[0]
-                self._link.db.execute(_BURY, (data, number))
+                self._link.db.execute(rows.BURY, (data, number))
                 self._link.db.execute(
                     "DELETE FROM events WHERE id BETWEEN ? AND ?",
                     (number << SEQ_BITS, (number + 1 << SEQ_BITS) - 1),
                 )
                 self._link.db.execute("DELETE FROM inbox WHERE run = ?", (number,))
-                self._link.db.execute(_FREE_BLOBS, (number,))
+                self._link.db.execute(rows.FREE_BLOBS, (number,))
                 self._link.db.execute("DELETE FROM blob_uses WHERE run = ?", (number,))
             self._tips.pop(lease.run, None)
             self._link.checkpoint()
@@ -337,10 +298,10 @@ class SqliteStore:
     def tombstones(self) -> list[Tombstone]:
         """Return what is left of removed runs; as in the contract."""
         with self._link.statement():
-            rows = self._link.db.execute(
+            found = self._link.db.execute(
                 "SELECT run, tombstone FROM runs WHERE tombstone IS NOT NULL ORDER BY run"
             )
-            return [Tombstone(run=run, body=canon.decode(body)) for run, body in rows]
+            return [Tombstone(run=run, body=canon.decode(body)) for run, body in found]
 
     def changes(self) -> int:
         """Return a number that differs after others have changed the store, or a letter was posted here."""
@@ -387,20 +348,20 @@ class SqliteStore:
 
     def _write(self) -> dict[str, StoreError]:
         lost: dict[str, StoreError] = {}
-        rows: list[tuple[int, bytes, bytes]] = []
+        events: list[tuple[int, bytes, bytes]] = []
         for run, tip in self._waiting.items():
             head, base, lease = tip.head, tip.written, tip.lease
             self._link.db.execute(
-                _MOVE,
+                rows.MOVE,
                 (head.seq, head.hash, tip.state, tip.now_us, tip.number, *base, lease.epoch, lease.owner),
             )
             if self._link.db.changes() == 1:
                 first = tip.number << SEQ_BITS
-                rows.extend((first + record.seq, record.hash, record.body) for record in tip.records)
+                events.extend((first + record.seq, record.hash, record.body) for record in tip.records)
             else:
                 lost[run] = self._why_lost(tip)
-        if rows:
-            self._link.db.executemany("INSERT INTO events VALUES(?, ?, ?)", rows)
+        if events:
+            self._link.db.executemany("INSERT INTO events VALUES(?, ?, ?)", events)
         if self._blobs:
             self._link.db.executemany("INSERT OR IGNORE INTO blobs VALUES(?, ?)", self._blobs.items())
             self._link.db.executemany("INSERT OR IGNORE INTO blob_uses VALUES(?, ?)", self._uses)
@@ -455,37 +416,6 @@ class SqliteStore:
         if tombstone is not None:
             raise checks.removed_run(run, canon.decode(tombstone))
         if [type(value) for value in row[:4]] != [int, int, bytes, int]:
-            raise self._corrupt(run, None)
+            raise rows.corrupt(self.location, run, None)
         number, seq, digest, epoch, owner, until_us = row
         return number, seq, digest, epoch, owner, until_us
-
-    def _info(self, row: tuple[Any, ...]) -> RunInfo:
-        run, seq, digest, state, created_us, updated_us, owner, until_us = row
-        return RunInfo(
-            run=run,
-            head=Head(seq, digest),
-            state=state,
-            created_us=created_us,
-            updated_us=updated_us,
-            owner=owner,
-            lease_until_us=until_us,
-        )
-
-    def _corrupt(self, run: str, seq: int | None) -> CorruptError:
-        where = "its line in the list of runs does" if seq is None else f"event {seq} does"
-        return CorruptError(
-            f"run {checks.shown(run)} in store {self.location}: {where} not fit what precedes it; "
-            "the bytes were changed after they were written: audit the log, restore a backup",
-            seq=seq,
-        )
-
-
-def _letter(row: tuple[int, str, int, bytes, bytes | None]) -> Letter:
-    number, run, posted_us, body, answer = row
-    return Letter(
-        id=number,
-        run=run,
-        posted_us=posted_us,
-        body=canon.decode(body),
-        answer=None if answer is None else canon.decode(answer),
-    )

@@ -476,7 +476,7 @@ def test_a_large_log_is_read_in_chunks(tmp_path):
     lease = store.create("r", "ann", now_us=0, ttl_us=1000)
     head, total = genesis("r"), 0
     rng = random.Random(3)
-    while total < 2 * sqlite._FETCH + 100:
+    while total < 2 * sqlite_rows.FETCH + 100:
         records = batch(head, rng.randrange(1, 900))
         head = store.append(lease, head, records, blobs={}, barrier=False, state="running", now_us=1)
         total += len(records)
