@@ -22,7 +22,7 @@ from fsm_agent.core.errors import (
     StoreUnusableError,
 )
 from fsm_agent.core.events import genesis
-from fsm_agent.stores import open_store, sqlite, sqlite_file
+from fsm_agent.stores import open_store, sqlite, sqlite_file, sqlite_rows
 from fsm_agent.stores.sqlite import SqliteStore
 from fsm_agent.testing.store_contract import batch, head_of, put
 
