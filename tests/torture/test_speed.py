@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from benchmarks.scaling import document, shape
+from fsm_agent.core.audit.audit import audit
 from fsm_agent.core.inputs import Call, Create, Outcome, Returned
 from fsm_agent.core.plans import planning
 from fsm_agent.runtime.configs import load_rules
@@ -78,7 +79,8 @@ def per_step(name: str, n: int) -> float:
         classify_digest="0" * 64,
         version="test",
     )
-    engine, first = Engine.create(MemoryStore(), create, FakeClock(), slots=64)
+    store = MemoryStore()
+    engine, first = Engine.create(store, create, FakeClock(), slots=64)
     tasks = engine.run.tasks = Walked(engine.run.tasks)
 
     def drive() -> None:
@@ -91,6 +93,7 @@ def per_step(name: str, n: int) -> float:
 
     cost = lines(drive)
     assert engine.final
+    assert audit("r", list(store.read("r")), store.blob, head=engine.head).findings == ()
     return (cost + tasks.walked) / n
 
 
