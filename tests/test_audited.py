@@ -31,6 +31,7 @@ AUDITED = {
     "runtime/test_engine.py": {"Engine.create", "Engine.open", "Lab"},  # engines that are dead half-way
     "laws/test_bounded.py": {"Lab"},  # thousands of branches of one run, each held to the same promises
     "laws/test_decider_laws.py": {"Lab"},
+    "torture/test_speed.py": {"Engine.create"},  # counted first, and audited when it has come to its end
 }
 """Where they may be called: these audit at the end; everybody else uses them."""
 

@@ -182,8 +182,8 @@ def others(found: Sequence[Compared]) -> Iterator[str]:
     yield ""
     rows: list[tuple[str, ...]] = []
     for one in found:
-        if one.file.parent.name != MADE and one.differs:
-            first, *rest = one.lines()
+        if one.file.parent.name != MADE and one.differs and (lines := one.lines()):
+            first, *rest = lines
             rows.append((f"`{one.place}`", *first))
             rows.extend(("", *line) for line in rest)
     yield from _grid(("scenario", "task and signal", *NAMES), rows)

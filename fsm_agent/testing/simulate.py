@@ -56,6 +56,7 @@ class Result:
         events: The whole log.
         refused: What people said and the engine refused, oldest first.
         ledger: Every effect as the world has it, oldest first.
+        observed: All that expectations are compared with; None in a result that no simulation made.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Result:
     events: tuple[Event, ...] = ()
     refused: tuple[str, ...] = ()
     ledger: tuple[Done, ...] = ()
+    observed: Observed | None = None
 
     def to_data(self) -> dict[str, Any]:
         """Return the JSON form that ``simulate --json`` lists."""
@@ -213,6 +215,7 @@ def _result(
         calls=dict(observed.calls),
         planner_calls=observed.planner_calls,
         virtual_s=observed.virtual_us // 1000 / 1000,
+        observed=observed,
         results=observed.results,
         events=events,
         refused=refused,

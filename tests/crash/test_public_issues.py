@@ -144,6 +144,7 @@ KINDS = {
         "A86": "crash/test_persistence.py::test_a86_a_fork_carries_no_later_approval_and_repeats_no_write_and_a_what_if_calls_nothing",
         "A87": "crash/test_persistence.py::test_a87_an_audit_is_the_same_in_every_process_whatever_its_hash_seed_zone_and_language",
     },
+    "speed": {"A91": "torture/test_speed.py::test_a91_what_a_step_costs_does_not_grow_with_the_plan"},
 }
 """Scenarios of public bugs by kind: those with a file of their own, and those that need a test in Python."""
 

@@ -94,7 +94,8 @@ def open_parts(turn: Turn, task: Task) -> None:
             return
         _give_up_surplus(turn, task, len(items))
         data = {"records": len(items), "digest": canon.value_digest("records", items)}
-    back = [run.tasks[name] for name in run.members[task.id][: data.get("records")] if run.tasks[name].moved]
+    parts = (run.tasks[name] for name in run.members[task.id][: data.get("records")])
+    back = [part for part in parts if part.moved or part.opened]
     other = {part.id for part, item in zip(back, _items(back, items), strict=True) if part.item != item}
     turn.cause = turn.cause or task.moved or None
     event = turn.emit("expanded", data, task.id)
