@@ -11,11 +11,17 @@ from typing import Final
 from tests.torture import effects, logs, people, plans
 from tests.torture.rig import Family
 
+
+def double_effect(rng: random.Random) -> None:
+    """Calls of every kind, and rows that move while they are made."""
+    (people.moving_rows if rng.randrange(3) == 0 else effects.double_effect)(rng)
+
+
 FAMILIES: Final[dict[str, tuple[Family, int]]] = {
     "approval": (people.approval, 900),
     "budget": (people.budget, 600),
     "cancel": (effects.cancel, 700),
-    "double-effect": (effects.double_effect, 900),
+    "double-effect": (double_effect, 1000),
     "false-done": (effects.false_done, 500),
     "log": (logs.log, 800),
     "persistence": (effects.persistence, 250),

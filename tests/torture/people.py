@@ -151,6 +151,65 @@ def stale_plan(rng: Rng) -> None:
             )
 
 
+def moving_rows(rng: Rng) -> None:
+    """Rows come, go and change places while their calls are made, fail and are lost: no row is paid twice."""
+    effect = rng.choice(EFFECTS[1:3])
+    nested = rng.randrange(3) == 0
+    pay: Doc = {"tool": "pay", "args": {"row": "$item"}}
+    batch: Doc = {"id": "b", "for_each": "$inputs.rows", "on_item_failure": rng.choice(("stop", "collect"))}
+    batch |= {"plan": {"steps": [{"id": "p", **pay}]}} if nested else pay
+    if rng.randrange(2):
+        batch["max_parallel"] = 1 + rng.randrange(2)
+    names = [f"b[{n}]{'/p' if nested else ''}" for n in range(4)]
+    says: list[Doc] = []
+    for _ in range(1 + rng.randrange(3)):
+        rows = rng.sample(range(5), rng.randrange(5))
+        says.append({"at_s": 1 + rng.randrange(14), "do": {"set_input": {"rows": rows}, "by": "ann"}})
+    if rng.randrange(4) == 0:  # the same rows in another order, by another plan
+        again = {**batch, "id": "again", "for_each": rng.sample(range(5), 3)}
+        plan = {"steps": [again, {"id": "last", "description": "?"}]}
+        says.append({"at_s": 8 + rng.randrange(8), "do": {"replan": plan, "by": "ann"}})
+    calls = [rng.choice(_PAYMENTS) for _ in range(rng.randrange(5))]
+    result = play(
+        {
+            "plan": {
+                "inputs": {"rows": rng.sample(range(5), 1 + rng.randrange(3))},
+                "steps": [batch, {"id": "last", "description": "?"}],
+            },
+            "tools": {
+                "pay": {
+                    "effect": effect,
+                    "timeout_s": 3,
+                    "settle_s": 1,
+                    "reconcile": "truth",
+                    "calls": [*calls, {"return": {"n": 1}, "delay_s": 1}],
+                }
+            },
+            "workers": 1 + rng.randrange(3),
+            "operator": [
+                *says,
+                *(
+                    {"at_s": 25, "do": {"answer": n, "value": {"decide": "retry"}, "by": "ann"}}
+                    for n in names
+                ),
+                *crashes(rng),
+            ],
+        },
+        rng,
+    )
+    paid = [done.args["row"] for done in result.ledger]
+    assert len(paid) == len(set(paid)), f"rows were paid twice: {paid}"
+
+
+_PAYMENTS: tuple[Doc, ...] = (
+    {"return": {"n": 1}, "delay_s": 2},
+    {"raise": {"code": "no", "message": "no", "applied": "no"}},
+    {"timeout": True, "commit": True, "return": {"n": 1}},
+    {"timeout": True, "return": {"n": 1}},
+    {"crash": "after", "return": {"n": 1}},
+)
+
+
 def _starts_as_planned(run: Run, event: Any) -> None:
     row = event.task[2 : event.task.index("]")] if event.task.startswith("b[") else ""
     if (

@@ -77,9 +77,9 @@ def cancelled_along(log: Checker, task: Task, origin: Task) -> bool:
 def surplus(log: Checker, task: Task) -> bool:
     """Whether *task* is a record beyond the end of the list that its batch goes over now."""
     batch = log.run.tasks.get(task.parent)
-    if batch is None or batch.step.for_each is None or batch.opened:
+    if batch is None or batch.step.for_each is None:
         return False
-    return index_of(task.id) >= len(records(log.run, batch))
+    return batches.surplus(log.run, task) if batch.opened else index_of(task.id) >= len(records(log.run, batch))
 
 
 PARTS: Final[tuple[Check, ...]] = (

@@ -31,6 +31,12 @@ def admits(run: Run, task: Task) -> bool:
     return task.attempt > 0 or task.opened > 0 or not stopped(batch)
 
 
+def surplus(run: Run, task: Task) -> bool:
+    """Whether *task* is a record beyond the end of the list that its batch goes over."""
+    batch = run.tasks.get(task.parent)
+    return batch is not None and batch.step.for_each is not None and members.index_of(task.id) >= batch.size
+
+
 def stopped(batch: Task) -> bool:
     """Whether *batch* begins no further record, because too many have failed."""
     allowed = batch.step.on_item_failure

@@ -59,7 +59,7 @@ def look_again(turn: Turn, tasks: Iterable[Task], why: str) -> None:
     run = turn.run
     for task in tasks:
         if not run.plans(task):
-            if task.state is TaskState.DONE and task.effect != "read" and not stands_for(run, task):
+            if task.state is TaskState.DONE and task.effect != "read" and not _stands_for(run, task):
                 _done(turn, task, why)
         elif task.id in run.members and task.state is not TaskState.CANCELLED:
             _group(turn, task, why)
@@ -73,7 +73,7 @@ def look_again(turn: Turn, tasks: Iterable[Task], why: str) -> None:
             _cancelled(turn, task, why)
 
 
-def stands_for(run: Run, dropped: Task) -> bool:
+def _stands_for(run: Run, dropped: Task) -> bool:
     """Whether a step of the plan has taken over the effect of one that it does without, and answers for it."""
     return any(t.key == dropped.key and t.id != dropped.id for t in run.tasks.values() if run.plans(t))
 

@@ -71,6 +71,9 @@ def enter(turn: Turn, task: Task) -> bool:
         False if it stays pending because no budget is left for it now.
     """
     run, step = turn.run, task.step
+    if batches.surplus(run, task):
+        groups.give_up_surplus(turn, task, run.tasks[task.parent].size)
+        return True
     if step.when is not None and not _wanted(turn, task):
         return True
     if step.group:

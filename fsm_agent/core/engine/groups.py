@@ -136,7 +136,12 @@ def _give_up_surplus(turn: Turn, batch: Task, size: int) -> None:
             part.effect == "read" and part.state in (TaskState.FAILED, TaskState.RUNNING)
         )
         if idle:
-            turn.move(part, "cancel", {"reason": f"{batch.id} has {size} records now", "code": "superseded"})
+            give_up_surplus(turn, part, size)
+
+
+def give_up_surplus(turn: Turn, part: Task, size: int) -> None:
+    """Cancel a record beyond the *size* of its batch, which does nothing, or has come to the door once more."""
+    turn.move(part, "cancel", {"reason": f"{part.parent} has {size} records now", "code": "superseded"})
 
 
 def _end(turn: Turn, task: Task) -> None:

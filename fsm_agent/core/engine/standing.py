@@ -4,14 +4,15 @@ A record is known by its place in the list. When the list changes, or another pl
 another place than the one where its call was made; equal calls keep their results wherever they stand.
 """
 
-from fsm_agent.core.engine.changes import drifted, stands_for
+from fsm_agent.core.engine import batches
+from fsm_agent.core.engine.changes import drifted
 from fsm_agent.core.engine.failing import refuse
 from fsm_agent.core.engine.policy import fire
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.machine import TaskState
-from fsm_agent.core.plans.members import index_of, parent_of, record_of
+from fsm_agent.core.plans.members import record_of
 from fsm_agent.core.signals import Signal
 
 
@@ -46,20 +47,19 @@ def elsewhere(run: Run, task: Task, digest: str) -> Task | None:
     """
     if not (run.changed_at or run.plan_version > 1) or not record_of(task.id):
         return None
-    made = (t for t in run.tasks.values() if t.args_digest == digest and t.effect != "read")
-    return next((t for t in made if t is not task and t.applied != "no" and _left(run, t)), None)
+    made = [
+        t for t in run.tasks.values() if t.args_digest == digest and t.effect != "read" and t.applied != "no"
+    ]
+    held = {t.key for t in made if not _left(run, t)}  # whoever took a result over has the key of the call
+    free = (t for t in made if t.key not in held and t is not task)
+    return min(free, key=lambda t: t.state is not TaskState.DONE, default=None)
 
 
 def _left(run: Run, task: Task) -> bool:
-    """Whether the call of *task* stands neither for what it would do now, nor for another task."""
-    if stands_for(run, task):
-        return False
-    return not run.plans(task) or _surplus(run, task) or drifted(run, task)
-
-
-def _surplus(run: Run, task: Task) -> bool:
-    record = record_of(task.id)
-    return bool(record) and index_of(record) >= run.tasks[parent_of(record)].size
+    """Whether *task* is not what its call was made for any more: dropped, beyond its list, or of another row."""
+    record = run.tasks.get(record_of(task.id))
+    beyond = record is not None and batches.surplus(run, record)
+    return beyond or not run.plans(task) or drifted(run, task)
 
 
 def take_over(turn: Turn, task: Task, source: Task) -> None:
