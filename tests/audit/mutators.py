@@ -619,6 +619,56 @@ def a_strategy_is_another(e):
     return changed(e, at(e, "replan_requested"), "strategy", "0" * 64)
 
 
+def a_condition_of_the_plan_is_another_fitted(e):
+    return _conditioned(e, "when", "1 == 2")
+
+
+def a_precondition_of_the_plan_is_another_fitted(e):
+    return _conditioned(e, "preconditions", ["1 == 2"])
+
+
+def _conditioned(e, key, value):
+    index, start = at(e, "plan_adopted"), start_of(e)
+    steps = e[index].data["plan"]["steps"] if start is not None else []
+    place = next((i for i, s in enumerate(steps) if s["id"] == e[start].task), None)
+    if place is None:
+        return None
+    return refit_plan(changed(e, index, f"plan.steps.{place}", {**steps[place], key: value}), index)
+
+
+def a_first_plan_comes_from_elsewhere(e):
+    return changed(e, at(e, "plan_adopted", origin="initial"), "origin", "caller")
+
+
+def a_models_plan_passes_as_the_callers(e):
+    return changed(e, at(e, "plan_adopted", origin="model"), "origin", "caller")
+
+
+def a_models_plan_passes_as_a_persons(e):
+    return changed(e, at(e, "plan_adopted", origin="model"), "origin", "human")
+
+
+def a_models_plan_passes_as_a_repair(e):
+    return changed(e, at(e, "plan_adopted", origin="model"), "origin", "rule")
+
+
+def a_planner_is_asked_about_something_else(e):
+    return changed(e, at(e, "planner_asked"), "request", lambda n: n + 1)
+
+
+def a_planner_is_asked_twice(e):
+    return twice(e, at(e, "planner_asked"))
+
+
+def the_cool_down_is_longer(e):
+    return changed(e, at(e, "replan_requested"), "not_before", lambda t: t + 10**12)
+
+
+def a_reservation_is_another(e):
+    index = at(e, "task_moved", trigger="start")
+    return changed(e, index, "reserve", {"tokens": 12345, "cost_micros": 0})
+
+
 def the_report_is_another(e):
     return changed(e, at(e, "run_closed"), "report.used.tool_calls", lambda n: n - 1)
 

@@ -15,6 +15,7 @@ from fsm_agent.core.audit.audit import audit as audit_records
 from fsm_agent.core.audit.check import ALL, BATCH, GROUPS, LOG
 from fsm_agent.core.audit.checker import MAX_FINDINGS, NO_TASK, Checker
 from fsm_agent.core.audit.checks import CHECKS, IDLE, ordinary
+from fsm_agent.core.errors import UsageError
 from fsm_agent.core.events import Event, chain, from_body, genesis, hydrate, seal, to_line
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.look.auditing import audit as audited
@@ -174,6 +175,16 @@ def test_progress_is_drawn_where_a_person_looks_on(err, quiet, drawn, tmp_path):
     assert done.exit_code == 7
     assert ("7 of 7 logs" in screen.err.getvalue()) == drawn
     assert screen.err.getvalue() == "" or drawn
+
+
+def test_the_chain_alone_is_followed_in_files(tmp_path):
+    screen = Screen(out=io.StringIO(), err=io.StringIO())
+    with pytest.raises(UsageError, match="export the run first"):
+        audited(screen, log="r-1234", head=None, key=None, hash_only=True, jobs=1)
+    file = written(tmp_path, 1) / "0.jsonl"
+    done = audited(screen, log=str(file), head=None, key=None, hash_only=True, jobs=1)
+    assert (done.exit_code, done.value.verdict) == (0, "clean")
+    assert done.value.audits[0][1].unchecked == done.value.audits[0][1].events
 
 
 # ── alive ─────────────────────────────────────────────────────────────────────────────────────────────────────

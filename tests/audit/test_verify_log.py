@@ -26,6 +26,16 @@ def loaded():
 verifier = loaded()
 
 RULES_ONLY = {
+    "a condition of the plan is another fitted",
+    "a first plan comes from elsewhere",
+    "a models plan passes as a persons",
+    "a models plan passes as a repair",
+    "a models plan passes as the callers",
+    "a planner is asked about something else",
+    "a planner is asked twice",
+    "a precondition of the plan is another fitted",
+    "a reservation is another",
+    "the cool down is longer",
     "a changed input is put in",
     "a deadline is extended",
     "a deadline is shortened",
