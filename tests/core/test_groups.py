@@ -3,6 +3,7 @@
 import pytest
 
 from fsm_agent.core.audit.audit import audit
+from fsm_agent.core.engine import groups
 from tests.core.kit import lab, reseal
 
 
@@ -176,3 +177,29 @@ def test_an_audit_finds_a_task_that_is_done_before_its_parts_are():
         records, head = reseal(it.run.id, anew)
         found = audit(it.run.id, records, it.store.blob, head=head).findings
         assert any("of its parts have not ended" in f.message for f in found)
+
+
+def test_batches_in_batches_that_would_make_more_tasks_than_a_run_can_hold_are_refused(monkeypatch):
+    monkeypatch.setattr(groups, "MAX_TASKS", 8)
+    inner = {"id": "in", "tool": "look", "args": {"x": "$item"}, "for_each": "$inputs.rows"}
+    step = {"id": "s", "for_each": "$inputs.rows", "plan": {"steps": [inner]}}
+    with lab([step], inputs={"rows": [1, 2]}) as it:
+        assert it.decisions() == []
+        assert [it.states[f"s[0]/in[{n}]"] for n in (0, 1)] == ["running", "running"]
+        assert it.decisions("s[1]/in")[-1][0] == "bad_request"
+        assert "would make 2 more tasks; at most 8 are allowed in a run" in it.question("s[1]/in").say
+        it.returns("s[0]/in[0]", 1)
+        it.returns("s[0]/in[1]", 1)
+    with lab([step], inputs={"rows": [1, 2, 3, 4]}) as it:
+        assert "would make 8 more tasks" in it.question("s").say
+
+
+def test_a_record_that_waits_for_its_batch_alone_wakes_the_run_whatever_else_is_asked():
+    with lab(
+        [{**BATCH, "max_parallel": 1}, END, {"id": "q", "description": "?"}], inputs={"rows": [1, 2]}
+    ) as it:
+        it.fails("s[0]", "not_found")
+        assert it.run.state == "awaiting-confirmation"
+        it.answer("s[0]", {"result": 1, "evidence": "I looked"})
+        assert it.states["s[1]"] == "running"
+        it.returns("s[1]", 1)

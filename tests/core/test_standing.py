@@ -2,8 +2,7 @@
 
 from fsm_agent.core.audit.audit import audit
 from fsm_agent.core.inputs import Replan
-from tests.core.kit import ANN, lab
-from tests.core.test_derived import reseal
+from tests.core.kit import ANN, lab, reseal
 
 PAY = {"id": "b", "tool": "pay", "args": {"w": "$item"}, "for_each": "$inputs.rows"}
 LAST = {"id": "last", "description": "well?"}

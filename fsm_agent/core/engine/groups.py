@@ -18,7 +18,7 @@ from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.language.refs import kind
 from fsm_agent.core.machine import TaskState
-from fsm_agent.core.plans.members import MAX_RECORDS, index_of
+from fsm_agent.core.plans.members import MAX_RECORDS, MAX_TASKS, index_of, walk
 from fsm_agent.core.signals import Signal
 
 GIVEN_UP = SPARED | {"collected", "rejected"}
@@ -88,7 +88,7 @@ def open_parts(turn: Turn, task: Task) -> None:
         except UnresolvedReferenceError as error:
             refuse(turn, task, Signal.UNRESOLVED_REFERENCE, str(error))
             return
-        fault = _fault(step.for_each.source, items)
+        fault = _fault(run, task, items)
         if fault:
             refuse(turn, task, Signal.BAD_REQUEST, fault)
             return
@@ -119,11 +119,16 @@ def _comes_back(part: Task, *, anew: bool) -> bool:
     return part.reason_code == "superseded" or (anew and part.reason_code == "collected")
 
 
-def _fault(source: Any, items: Any) -> str:
+def _fault(run: Run, batch: Task, items: Any) -> str:
+    assert batch.step.for_each is not None, f"{batch.id} is no batch"
+    source = batch.step.for_each.source
     if not isinstance(items, list):
         return f"for_each: {source} is {kind(items)}; a list is needed, one task for each of its records"
     if len(items) > MAX_RECORDS:
         return f"for_each: {source} has {len(items)} records; at most {MAX_RECORDS} are allowed"
+    more = max(0, len(items) - len(run.members[batch.id])) * (1 + sum(1 for _ in walk(batch.step.plan)))
+    if len(run.tasks) + more > MAX_TASKS:
+        return f"for_each: {source} would make {more} more tasks; at most {MAX_TASKS} are allowed in a run"
     return ""
 
 

@@ -17,6 +17,8 @@ from fsm_agent.core.plans.plan import Dependency, Step
 
 MAX_RECORDS: Final = 100_000
 """Most records of one batch."""
+MAX_TASKS: Final = 1_000_000
+"""Most tasks of one run: batches in batches must not grow beyond what a process can hold."""
 ITEM: Final = frozenset({"$item", "$index"})
 """What has a value in a record only."""
 _PLACES: Final = re.compile(r"\[\d+\]")

@@ -203,9 +203,10 @@ def _asking(run: Run, plan: Plan) -> Plan:
     """Let every step that is no read, and new or changed, ask a person before it runs; after a breach every one."""
     assert run.plan is not None, "no plan in force"
     before = dict(strategy.documents(run.plan.doc["steps"]))
+    exposed = _unguarded(run, plan, before)
 
     def asking(step: Step, doc: Any, *, new: bool) -> Any:
-        new = new or not strategy.same(before.get(step.id), doc)
+        new = new or step.id in exposed or not strategy.same(before.get(step.id), doc)
         if step.plan:
             inner = zip(step.plan, doc["plan"]["steps"], strict=True)
             return {**doc, "plan": {"steps": [asking(s, d, new=new) for s, d in inner]}}  # its gate is theirs
@@ -216,6 +217,15 @@ def _asking(run: Run, plan: Plan) -> Plan:
     docs = [asking(step, doc, new=False) for step, doc in zip(plan.steps, plan.doc["steps"], strict=True)]
     changed = docs != plan.doc["steps"]
     return planning.trusted({**plan.doc, "steps": docs}) if changed else plan  # all else is proved already
+
+
+def _unguarded(run: Run, plan: Plan, before: Mapping[str, Any]) -> frozenset[str]:
+    """Return the steps that waited for a question to a person which *plan* does not ask any more."""
+    assert run.plan is not None, "no plan in force"
+    after = dict(strategy.documents(plan.doc["steps"]))
+    asked = (step for step in walk(run.plan.steps) if not step.group and run.tool_of(step) is None)
+    lost = [step.id for step in asked if before[step.id] != after.get(step.id)]
+    return strategy.descendants(run.plan, lost) if lost else frozenset()
 
 
 def _writes(run: Run, step: Step) -> bool:

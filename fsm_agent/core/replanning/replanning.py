@@ -187,13 +187,18 @@ def refuse(
     *,
     retry_after_us: int | None = None,
 ) -> None:
-    """Record a refused proposal and fire ``plan_rejected``."""
+    """Record a refused proposal and fire ``plan_rejected``; who goes round in a circle is not asked again."""
     why = canon.storable(error.why)
     data = {"gate": error.gate, "why": why, **record}
     if error.signature:
         data["strategy"] = error.signature
-    turn.emit("replan_refused", data, request.task, MODEL)
     about = turn.run.tasks.get(request.task or "")
+    if error.gate != "planner" and f"{error.gate}: {why}" in request.refusals:
+        turn.emit("replan_refused", {**data, "ended": True}, request.task, MODEL)
+        words = f"the planner was told why, and proposes what is refused for the same reason again: {why}"
+        escalate(turn, about, Signal.PLAN_REJECTED, words)
+        return
+    turn.emit("replan_refused", data, request.task, MODEL)
     fire(
         turn,
         None,
