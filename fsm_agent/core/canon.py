@@ -7,6 +7,7 @@ Source: design of the log (canonical body, digests by domain).
 
 import hashlib
 import json
+from functools import cache
 from typing import Any
 
 import orjson
@@ -120,7 +121,13 @@ def digest(domain: str, data: bytes) -> str:
 
     Digests of different domains never collide by meaning: ``fsm_agent/<domain>/v1`` and a NUL precede the data.
     """
-    return hashlib.sha256(b"fsm_agent/%b/v1\x00" % domain.encode() + data).hexdigest()
+    return hashlib.sha256(_before(domain) + data).hexdigest()
+
+
+@cache
+def _before(domain: str) -> bytes:
+    """Return what precedes the data of a domain; there are few."""
+    return b"fsm_agent/%b/v1\x00" % domain.encode()
 
 
 def value_digest(domain: str, value: Any) -> str:

@@ -14,7 +14,7 @@ from fsm_agent.core.audit.audit import audit as audit_records
 from fsm_agent.core.audit.integrity import READABLE, kept_head, signature, stored_head, stored_state
 from fsm_agent.core.errors import CorruptError, NotFoundError
 from fsm_agent.core.events import Head, Record, from_body
-from fsm_agent.runtime.proof.lines import Lines, follow, opened, unread
+from fsm_agent.runtime.proof.lines import Lines, follow, opened
 from fsm_agent.runtime.proof.signing import Checkpoint, Verifier
 from fsm_agent.stores.base import Store
 from fsm_agent.stores.transfer import Source
@@ -86,12 +86,13 @@ def audit_log(
     """
     with opened(source) as file:
         lines = Lines(file)
-        run = _run_of(next(iter(lines), None))
+        first = next(iter(lines), None)
+        run = _run_of(first)
         signed = [] if key is None else list((checkpoints_of or lines.checkpoints)(run))
         records = _Guarded(lambda: iter(lines), {c.head.seq for c in signed})
-        first, everything = unread(records)
         head = head_of(run) if first is not None else None
-        done = _unread(audit_records(run, everything, lines.value, head=head), lines.fault)
+        read = records if signed else lines
+        done = _unread(audit_records(run, read, lines.value, head=head), lines.fault)
     return done if key is None else _signed(done, records.hashes, signed, key)
 
 

@@ -6,7 +6,7 @@ What the audit needs of a line is its bytes: body and hash. The body is parsed b
 import hashlib
 import io
 import os
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -188,16 +188,3 @@ def follow(run: str, file: BinaryIO, wanted: Container[int] = ()) -> tuple[Head,
         if seq in wanted:
             hashes[seq] = previous
     return Head(seq, previous), "", hashes
-
-
-def unread(lines: Iterable[Record]) -> tuple[Record | None, Iterator[Record]]:
-    """Return the first of *lines*, and all of them."""
-    rest = iter(lines)
-    first = next(rest, None)
-
-    def everything() -> Iterator[Record]:
-        if first is not None:
-            yield first
-            yield from rest
-
-    return first, everything()
