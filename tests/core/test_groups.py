@@ -3,7 +3,15 @@
 import pytest
 
 from fsm_agent.core.audit.audit import audit
+from fsm_agent.core.audit.hints import of_task
+from fsm_agent.core.audit.integrity import stored_head
 from fsm_agent.core.engine import groups
+from fsm_agent.core.engine.arguments import scope_of
+from fsm_agent.core.events import Head
+from fsm_agent.core.inputs import Outcome, Usage
+from fsm_agent.core.plans import planning
+from fsm_agent.core.plans.members import every, walk
+from fsm_agent.core.signals import Applied, Signal
 from tests.core.kit import lab, reseal
 
 
@@ -203,3 +211,117 @@ def test_a_record_that_waits_for_its_batch_alone_wakes_the_run_whatever_else_is_
         it.answer("s[0]", {"result": 1, "evidence": "I looked"})
         assert it.states["s[1]"] == "running"
         it.returns("s[1]", 1)
+
+
+# ── what is waited for, and what is read where ────────────────────────────────────────────────────────────────
+
+
+def test_a_record_that_its_batch_does_not_admit_says_so():
+    with lab([{**BATCH, "max_parallel": 1}], inputs={"rows": [1, 2, 3]}) as it:
+        assert "a place among the 1 records that s works on at once" in of_task(it.run, it.task("s[1]")).words
+        it.fails("s[0]", "auth_denied")
+        waits = of_task(it.run, it.task("s[1]"))
+        assert "s, which begins no further record: s[0] has failed and waits for" in waits.words
+        assert waits.commands
+        assert "s[0]" in of_task(it.run, it.task("s")).words
+        it.decide("s[0]", "abort")
+
+
+def test_what_waits_for_a_task_with_parts_waits_for_its_parts():
+    with lab([part(LOOK), {"id": "y", "tool": "look", "args": {"y": 1}, "depends_on": ["s"]}]) as it:
+        assert "s/a, which is running" in of_task(it.run, it.task("y")).words
+        it.returns("s/a", 1)
+        it.returns("y", 1)
+
+
+def test_a_list_that_is_not_in_a_result_is_an_unresolved_reference():
+    batch = {**BATCH, "for_each": "$l.rows", "depends_on": ["l"]}
+    with lab([{"id": "l", "tool": "look"}, batch]) as it:
+        it.returns("l", {"other": 1})
+        assert it.decisions("s")[0][0] == "unresolved_reference"
+        assert "l.rows" in it.task("s").reason
+        it.decide("s", "abort")
+
+
+def test_a_share_that_is_used_to_the_last_token_lets_nothing_start():
+    late = {"id": "c", "tool": "look", "args": {"x": 3}, "depends_on": ["a"]}
+    with lab([part(LOOK, late, budgets={"tokens": 10})]) as it:
+        it.ends("s/a", Outcome(kind="value", value=1, usage=Usage(tokens=10)))
+        assert it.decisions() == [("budget_exhausted", "abort")]
+        assert "no tokens are left of the share of s" in it.events("decided")[-1].data["reason"]
+
+
+def test_an_item_has_a_value_in_a_record_only():
+    with lab([BATCH], inputs={"rows": [7]}) as it:
+        assert scope_of(it.run, ["$item", "$index"], at="s[0]") == {"$item": 7, "$index": 0}
+        assert scope_of(it.run, ["$item", "$index"], at="s") == {}
+        it.returns("s[0]", 1)
+
+
+def test_a_batch_inside_a_record_s_plan_has_records_of_its_own():
+    inner = {"id": "p", "tool": "look", "args": {"x": "$item"}, "for_each": "$inputs.more"}
+    outer = {"id": "s", "for_each": "$inputs.rows", "plan": {"steps": [inner]}}
+    with lab([outer], inputs={"rows": [1, 2], "more": [3, 4]}, slots=9) as it:
+        for name in ("s[0]/p[0]", "s[0]/p[1]", "s[1]/p[0]", "s[1]/p[1]"):
+            it.returns(name, name)
+        assert it.task("s").result == [
+            {"p": ["s[0]/p[0]", "s[0]/p[1]"]},
+            {"p": ["s[1]/p[0]", "s[1]/p[1]"]},
+        ]
+
+
+def test_two_equal_rows_are_two_calls_also_when_one_has_moved():
+    pay = {"id": "s", "tool": "pay", "args": {"x": "$item"}, "for_each": "$inputs.rows"}
+    with lab([pay, END], inputs={"rows": [1]}, slots=9) as it:
+        it.returns("s[0]", {"n": 1})
+        it.set(rows=[2, 1])
+        assert (it.task("s[1]").state, len(it.starts("s[1]"))) == ("done", 0)
+        it.decide("s[0]", "keep", note="it is right")
+        it.set(rows=[2, 1, 1])
+        assert len(it.starts("s[2]")) == 1
+        it.returns("s[2]", {"n": 1})
+        it.answer("z", 1)
+
+
+def test_every_step_that_a_plan_states_is_named_the_templates_of_batches_too():
+    batch = {"id": "t", "for_each": "$inputs.rows", "plan": {"steps": [PAY]}}
+    plan = planning.load({"inputs": {"rows": []}, "steps": [part(LOOK), batch]})
+    assert [step.id for step in every(plan.steps)] == ["s", "s/a", "t", "t/b"]
+    assert [step.id for step in walk(plan.steps)] == ["s", "s/a", "t"]
+
+
+def test_a_store_that_lists_another_head_is_found_out():
+    assert stored_head(Head(3, b"x"), Head(3, b"x")) == ""
+    assert "the store says that the log ends at event 4" in stored_head(Head(4, b"y"), Head(3, b"x"))
+
+
+def test_the_success_of_another_task_is_no_evidence():
+    other = {"id": "o", "tool": "pay", "args": {"x": 9}}
+    with lab([other, PAY]) as it:
+        it.returns("o", {"n": 1})
+        it.ends("b", Outcome(kind="error", signal=Signal.TRANSIENT_ERROR, applied=Applied.MAYBE, error={}))
+        it.reconcile("b", "applied", {"n": 1})
+        proof = next(e.seq for e in it.events() if e.task == "o" and e.data.get("trigger") == "succeed")
+
+        def settled(event):
+            return event.task == "b" and event.data.get("trigger") == "settle"
+
+        def cite(event):
+            return event._replace(data={**event.data, "evidence": {**event.data["evidence"], "seq": proof}})
+
+        assert f"event {proof} is no evidence" in forged(it, settled, cite)
+
+
+def test_parts_wait_while_a_person_is_asked_whether_what_their_task_did_may_stand():
+    after = {"id": "a", "tool": "look", "args": {"x": 1}, "depends_on": ["b"]}
+    last = {"id": "c", "tool": "mail", "depends_on": ["a"]}
+    with lab([part(PAY, after, last, when="$inputs.w == 1")], inputs={"w": 1}) as it:
+        it.returns("s/b", {"n": 1})
+        it.set(w=2)
+        it.returns("s/a", 1)
+        assert it.states["s/c"] == "pending"
+        assert it.run.state == "awaiting-confirmation"
+        it.decide("s", "keep", note="it goes on")
+        assert it.states["s/c"] == "running"
+        it.returns("s/c", 1)
+        assert it.run.state == "done"

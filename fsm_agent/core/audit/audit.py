@@ -25,7 +25,7 @@ from fsm_agent.core.audit.integrity import (
     last_batch,
     readable,
 )
-from fsm_agent.core.errors import CorruptError, FsmAgentError
+from fsm_agent.core.errors import FsmAgentError
 from fsm_agent.core.events import Event, Head, Record, genesis
 
 __all__ = ["CHECKS", "Audit", "Finding", "Tally", "audit", "chain_alone"]
@@ -112,7 +112,7 @@ def chain_alone(run: str, end: Head, fault: str, *, kept: Head | None = None) ->
         fault: Why it does not go on; empty if it holds to the end.
         kept: A head kept outside; whether it fits is for the caller to add.
     """
-    log = Checker(run, _no_value)
+    log = Checker(run, dict[str, bytes]().__getitem__)
     if fault or not end.seq:
         log.find(CHAIN.id, CHAIN.rule, fault or "the log is empty", end.seq + 1)
     read = end.seq + (1 if fault else 0)
@@ -129,9 +129,6 @@ def chain_alone(run: str, end: Head, fault: str, *, kept: Head | None = None) ->
         kept=kept,
     )
 
-
-def _no_value(digest: str) -> bytes:
-    raise CorruptError(f"value {digest}: none is looked up")
 
 
 def audit(run: str, records: Iterable[Record], blob: Blobs, *, head: Head | None = None) -> Audit:

@@ -77,11 +77,6 @@ def condition(step: Step) -> Expr | None:
     return None if when is None or (step.for_each is not None and per_record(when)) else when
 
 
-def record(step: Step, index: int) -> Step:
-    """Return the step of the record at *index* of the batch *step*."""
-    return renamed(template(step), f"{step.id}[{index}]")
-
-
 def template(step: Step) -> Step:
     """Return what all records of the batch *step* have in common, still under the batch's id."""
     when = step.when
