@@ -18,10 +18,13 @@ def batch_of(run: Run, task: Task) -> Task | None:
 
 
 def admits(run: Run, task: Task) -> bool:
-    """Whether a ready task may come to the door now, as far as the batch that it is a record of is concerned.
+    """Whether a ready task may come to the door now, as far as what it is a part of is concerned.
 
-    One that has been begun before is let in whatever has failed meanwhile.
+    Not while a person is asked whether that may stand. A record that has been begun before is let in whatever has
+    failed meanwhile.
     """
+    if task.parent and _asked_about(run, task.parent):
+        return False
     batch = run.tasks.get(task.parent)
     if batch is None or batch.step.for_each is None:
         return True
@@ -90,10 +93,12 @@ def unpark(run: Run) -> None:
 
 
 def _room(run: Run, name: str, begun: bool) -> int:
-    """How many more records the batch called *name* would admit, of those that have *begun* before or have not."""
+    """How many more parts the task called *name* would admit, of those that have *begun* before or have not."""
     batch = run.tasks[name]
-    if not begun and stopped(batch):
+    if _asked_about(run, name) or (not begun and stopped(batch)):
         return 0
+    if batch.step.for_each is None:
+        return len(run.members[name])
     most = batch.step.max_parallel
     return batch.size if most is None else max(0, most - batch.active)
 
@@ -103,6 +108,15 @@ def admissible(run: Run) -> bool:
     if any(_comes(run, entry) for entry in run.ready_heap):
         return True
     return any(_room(run, *key) and any(_comes(run, e) for e in aside) for key, aside in run.parked.items())
+
+
+def _asked_about(run: Run, name: str) -> bool:
+    """Whether a person is asked about the task called *name*, or about what it is a part of."""
+    while name and run.questions:
+        if name in run.questions:
+            return True
+        name = run.tasks[name].parent
+    return False
 
 
 def _comes(run: Run, entry: tuple[Order, str]) -> bool:

@@ -103,7 +103,7 @@ class Run:
         todo_cost_micros: The same in money.
         ready_heap: (order, id) of tasks that may be ready.
         doomed: (order, id) of tasks that may have lost a dependency for good.
-        parked: (batch, begun before) → (order, id) of records that are ready and wait for their batch to admit them.
+        parked: (task, begun before) → (order, id) of its parts that are ready and wait to be admitted.
         unsettled: (order, id) of tasks with parts that may have come to their end, or have been given more to do.
         timers: (due, kind, task, token) of timers that may still be meant.
     """
