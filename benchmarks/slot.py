@@ -46,11 +46,11 @@ def toolbox(ctl: Any, variant: str) -> Toolbox:
     return tools
 
 
-async def carry_out(dag: Any, mode: str, db: str, ctl: Any, opt: Any) -> int:
-    """Run, or go on; return the sum of ``d`` over the steps on which none depends."""
+async def carry_out(dag: Any, mode: str, db: str, ctl: Any, opt: Any, *, begun: bool) -> int:
+    """Run, or go on with one that was *begun*; return the sum of ``d`` over the steps on which none depends."""
     tools = toolbox(ctl, getattr(opt, "variant", ""))
     needed = {d for step in dag for d in step.deps}
-    if mode == "durable" and Path(db).exists():
+    if begun:
         control = await RunController.open(db, RUN, tools, workers=WORKERS)
     else:
         store = {"store": db} if mode == "durable" else {}
@@ -62,4 +62,5 @@ async def carry_out(dag: Any, mode: str, db: str, ctl: Any, opt: Any) -> int:
 
 def run(dag: Any, mode: str, db: str, ctl: Any, opt: Any) -> int:
     """Fill the harness's slot: see the module."""
-    return asyncio.run(carry_out(dag, mode, db, ctl, opt))
+    begun = mode == "durable" and Path(db).exists()
+    return asyncio.run(carry_out(dag, mode, db, ctl, opt, begun=begun))

@@ -231,7 +231,11 @@ def forged(run, signal: str):
     last = max(e.seq for e in events if e.type == "decided")
     fake = [e._replace(data={**e.data, "signal": signal}) if e.seq == last else e for e in events]
     records, head = reseal("r", fake)
-    return [f.message for f in audit("r", records, run.store.blob, head=head).findings if f.check == "decision-for-a-signal"]
+    return [
+        f.message
+        for f in audit("r", records, run.store.blob, head=head).findings
+        if f.check == "decision-for-a-signal"
+    ]
 
 
 def test_an_audit_finds_a_failure_that_was_given_another_name_than_it_has():

@@ -333,7 +333,10 @@ def test_a_price_that_is_none_ends_before_anybody_is_asked(cli, model, monkeypat
     monkeypatch.setenv("FSM_AGENT_LLM_PRICE_INPUT", "cheap")
     shown = cli(*MAKE, "--input", "nights=2")
     assert (shown.code, shown.err.count("\n")) == (3, 1)
-    assert "model planner: $FSM_AGENT_LLM_PRICE_INPUT is 'cheap'; write the price of a million tokens" in shown.err
+    assert (
+        "model planner: $FSM_AGENT_LLM_PRICE_INPUT is 'cheap'; write the price of a million tokens"
+        in shown.err
+    )
 
 
 def test_a_plan_that_cannot_be_written_or_made_is_said(cli, model):

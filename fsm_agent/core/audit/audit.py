@@ -130,7 +130,6 @@ def chain_alone(run: str, end: Head, fault: str, *, kept: Head | None = None) ->
     )
 
 
-
 def audit(run: str, records: Iterable[Record], blob: Blobs, *, head: Head | None = None) -> Audit:
     """Audit a run's log. Memory is bounded by the plan and its results, not by the number of events.
 

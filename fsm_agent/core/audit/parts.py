@@ -79,7 +79,9 @@ def surplus(log: Checker, task: Task) -> bool:
     batch = log.run.tasks.get(task.parent)
     if batch is None or batch.step.for_each is None:
         return False
-    return batches.surplus(log.run, task) if batch.opened else index_of(task.id) >= len(records(log.run, batch))
+    return (
+        batches.surplus(log.run, task) if batch.opened else index_of(task.id) >= len(records(log.run, batch))
+    )
 
 
 PARTS: Final[tuple[Check, ...]] = (
