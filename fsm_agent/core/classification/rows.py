@@ -15,8 +15,11 @@ from fsm_agent.core.errors import ConfigError, ValueRefusedError
 from fsm_agent.core.signals import OUTCOME_SIGNALS, Applied, Signal
 
 VERSION: Final = 1
-SIGNALS: Final = {s.value: s for s in OUTCOME_SIGNALS if s is not Signal.REPEATED_ERROR}
-"""What a failure can be classified as, by name. ``repeated_error`` is derived later, never read."""
+SIGNALS: Final = {
+    s.value: s for s in (*OUTCOME_SIGNALS, Signal.PROGRESS_STALL) if s is not Signal.REPEATED_ERROR
+}
+"""What a failure can be classified as, by name; a stall is what a loop inside a tool says of itself.
+``repeated_error`` is derived later, never read."""
 GRPC_NAMES: Final = (
     "CANCELLED",
     "UNKNOWN",
