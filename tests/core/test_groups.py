@@ -3,16 +3,19 @@
 import pytest
 
 from fsm_agent.core.audit.audit import audit
+from fsm_agent.core.audit.checker import Checker
 from fsm_agent.core.audit.hints import of_task
 from fsm_agent.core.audit.integrity import stored_head
+from fsm_agent.core.audit.plans import plan_asked_for
+from fsm_agent.core.canon import value_digest
 from fsm_agent.core.engine import groups
 from fsm_agent.core.engine.arguments import scope_of
-from fsm_agent.core.events import Head
-from fsm_agent.core.inputs import Outcome, Usage
+from fsm_agent.core.events import Event, Head
+from fsm_agent.core.inputs import Outcome, Replan, Usage
 from fsm_agent.core.plans import planning
 from fsm_agent.core.plans.members import every, walk
 from fsm_agent.core.signals import Applied, Signal
-from tests.core.kit import lab, reseal
+from tests.core.kit import ANN, lab, reseal
 
 
 def part(*steps, **more):
@@ -325,3 +328,106 @@ def test_parts_wait_while_a_person_is_asked_whether_what_their_task_did_may_stan
         assert it.states["s/c"] == "running"
         it.returns("s/c", 1)
         assert it.run.state == "done"
+
+
+# ── what was dropped, failed or asked for meanwhile ───────────────────────────────────────────────────────────
+
+
+def test_an_effect_of_a_batch_that_left_the_plan_is_asked_about_when_its_input_changes():
+    pay = {"id": "s", "tool": "pay", "args": {"x": "$item", "w": "$inputs.w"}, "for_each": "$inputs.rows"}
+    with lab([pay, END], inputs={"rows": [1, 2], "w": 1}, slots=1) as it:
+        it.returns("s[0]", {"n": 1})
+        it.fails("s[1]", "bad_request")
+        it.feed(Replan(document=[{"id": "z", "description": "well?"}], who=ANN))
+        assert not it.run.plans(it.task("s[0]"))
+        it.set(w=2)
+        assert "s[0] (pay) is done" in it.question("s[0]").say
+        it.decide("s[0]", "keep", note="it stays")
+        it.answer("z", 1)
+
+
+def test_a_nested_plan_that_has_failed_looks_again_at_its_condition():
+    with lab([part(LOOK, when="$inputs.w == 1", done_when="a.n > 3"), END], inputs={"w": 1}) as it:
+        it.returns("s/a", {"n": 1})
+        assert it.task("s").state == "failed"
+        it.set(w=2)
+        it.until_due()
+        assert (it.task("s").state, it.task("s").reason_code) == ("cancelled", "condition")
+        it.answer("z", 1)
+
+
+def test_a_list_that_is_missing_when_its_source_has_run_again_is_an_unresolved_reference():
+    listed = {"id": "l", "tool": "look", "args": {"w": "$inputs.w"}}
+    batch = {**BATCH, "for_each": "$l.rows", "depends_on": ["l"]}
+    with lab([listed, batch, END], inputs={"w": 1}, slots=4) as it:
+        it.returns("l", {"rows": [1]})
+        it.returns("s[0]", 1)
+        it.set(w=2)
+        it.returns("l", {"other": 1})
+        assert it.decisions("s")[-1][0] == "unresolved_reference"
+        it.decide("s", "abort")
+
+
+def test_an_audit_finds_a_nested_plan_that_is_done_although_a_part_was_rejected():
+    with lab([part({**PAY, "requires_confirmation": True}), END]) as it:
+        it.reject("s/b")
+
+        def given_up(event):
+            return event.task == "s" and event.data.get("trigger") == "cancel"
+
+        def done(event):
+            data = {
+                "trigger": "settle",
+                "source": "pending",
+                "dest": "done",
+                "attempt": 0,
+                "evidence": {"words": "so it is"},
+                "result": {},
+                "result_digest": value_digest("result", {}),
+                "signal": "success",
+            }
+            return event._replace(data=data)
+
+        assert "s/b, a part of it, was cancelled" in forged(it, given_up, done)
+
+
+def test_an_audit_finds_a_plan_that_was_changed_while_a_result_was_unknown():
+    with lab([PAY]) as it:
+        it.ends("b", Outcome(kind="error", signal=Signal.TRANSIENT_ERROR, applied=Applied.MAYBE, error={}))
+        log = Checker(it.run.id, it.store.blob)
+        log.run = it.run
+        event = Event(99, 1, "plan_adopted", {"origin": "human", "answers": "run"})
+        assert plan_asked_for(log, event) == "the plan is changed while a result is unknown"
+        it.reconcile("b", "applied", {"n": 1})
+
+
+def test_an_audit_finds_a_call_whose_precondition_did_not_hold():
+    guarded = {**LOOK, "preconditions": ["$inputs.w == 1"]}
+    with lab([guarded], inputs={"w": 1}) as it:
+        it.returns("a", 1)
+
+        def begun(event):
+            return event.type == "run_created"
+
+        def otherwise(event):
+            return event._replace(data={**event.data, "inputs": {"w": 2}})
+
+        assert "its precondition `$inputs.w == 1` is not true" in forged(it, begun, otherwise)
+
+
+def test_an_approval_that_no_longer_fits_is_asked_for_again_whatever_the_preconditions():
+    asked = {
+        **PAY,
+        "args": {"x": "$inputs.w"},
+        "requires_confirmation": True,
+        "preconditions": ["args.x > 0"],
+    }
+    with lab([LOOK, asked], inputs={"w": 1}, slots=1) as it:
+        if "b" not in it.run.questions:
+            it.returns("a", 1)
+        it.approve("b")
+        if it.task("b").state == "pending":  # the one place is taken: it waits with its approval
+            it.set(w=2)
+            it.returns("a", 1)
+            it.approve("b")
+        it.returns("b", {"n": 1})

@@ -50,7 +50,7 @@ def test_rivals_never_fork_a_run_or_repeat_an_effect(tmp_path, name, takeovers, 
     takeovers *= 10 if full else 1
     store = open_store(location)
     for run in RUNS:
-        begin(store, run, steps=takeovers // 2)
+        begin(store, run, steps=takeovers)
     each = takeovers // len(NAMES)
     children = [
         subprocess.Popen(

@@ -253,8 +253,7 @@ def _run_asked(log: Checker, event: Event) -> None:
 
 
 def _input_changed(log: Checker, event: Event) -> None:
-    if not log.by_caller:
-        log.due[RUN, INPUT_DECISION] = event.seq
+    log.due[RUN, INPUT_DECISION] = event.seq
 
 
 def _run_created(log: Checker, event: Event) -> None:

@@ -7,7 +7,7 @@ from fsm_agent.core.audit import parts
 from fsm_agent.core.audit.check import BATCH, Check, Said, check
 from fsm_agent.core.audit.checker import VERDICT, Checker, by_person
 from fsm_agent.core.engine import ending, standing
-from fsm_agent.core.engine.changes import drifted
+from fsm_agent.core.engine.changes import drifted, stale
 from fsm_agent.core.engine.policy import STRENGTH
 from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.engine.state import Run
@@ -156,7 +156,9 @@ def brought_about(log: Checker, event: Event) -> Said:
     if trigger == "cancel":
         fine = _may_cancel(log, task, event)
         return "" if fine else f"{task.id} is cancelled as {data['code']}, and nothing made it so"
-    if (task.id, trigger) in log.due or log.adopted or by_person(event) or drifted(log.run, task):
+    if (task.id, trigger) in log.due or log.adopted or by_person(event):
+        return ""
+    if drifted(log.run, task) or stale(log.run, task):
         return ""
     return f"{task.id} is tried again, and neither a decision nor a person said so"
 

@@ -110,11 +110,20 @@ def _group(turn: Turn, task: Task, why: str) -> None:
         _begin_anew(turn, task, why)
 
 
+def stale(run: Run, task: Task) -> bool:
+    """Whether the parts of *task* began on a condition, or a list, that is another one now."""
+    if task.id not in run.members or not task.opened or not task.met:
+        return False
+    return _condition_is_false(run, task) or _other_records(run, task)
+
+
 def _begin_anew(turn: Turn, task: Task, why: str) -> None:
     if task.state is TaskState.DONE:
         turn.move(task, "invalidate", {"reason": why})
-    elif task.state is TaskState.PENDING:
-        turn.emit("expanded", {"again": why}, task.id)
+        return
+    if task.state is TaskState.FAILED:
+        turn.move(task, "retry", {"delay_ms": 1, "series": True, "reason": why})
+    turn.emit("expanded", {"again": why}, task.id)
 
 
 def _other_records(run: Run, task: Task) -> bool:
