@@ -35,8 +35,10 @@ class SystemPorts:
         If that clock is set back, this one stays ahead of it. If it is set forward (a machine that slept wakes up),
         this one follows.
         """
-        steady = time.monotonic_ns()
-        self._ahead_ns = max(self._ahead_ns, time.time_ns() - steady)
+        steady, now = time.monotonic_ns(), time.time_ns()
+        if now - steady >= self._ahead_ns:
+            self._ahead_ns = now - steady
+            return now // 1000
         return (steady + self._ahead_ns) // 1000
 
     def jitter(self) -> float:

@@ -22,7 +22,7 @@ def read(rules: EnvelopeRules, value: Any) -> ErrorFacts | None:
     if type(value) is str:
         head = value[:200]
         return ErrorFacts(message=clean(value)) if any(p.search(head) for p in rules.text) else None
-    if type(value) is not dict or not _is_error(rules, value):
+    if type(value) is not dict or rules.telling.isdisjoint(value) or not _is_error(rules, value):
         return None
     inner = value.get("error")
     places = [value, *([inner] if type(inner) is dict else [])]

@@ -93,6 +93,12 @@ class EnvelopeRules:
     retry_after_s: tuple[str, ...] = ()
     status: tuple[str, ...] = ()
     text: tuple[Any, ...] = ()
+    telling: frozenset[str] = attrs.field(init=False)
+    """The keys without which a value is no error."""
+
+    def __attrs_post_init__(self) -> None:
+        telling = {*self.false_means_error, *self.true_means_error, *self.non_null_means_error}
+        object.__setattr__(self, "telling", frozenset(telling))
 
 
 @attrs.frozen(kw_only=True)

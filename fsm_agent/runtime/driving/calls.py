@@ -10,6 +10,7 @@ import contextlib
 import contextvars
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -26,6 +27,7 @@ from fsm_agent.core.inputs import (
     Progressed,
     Returned,
     StopCall,
+    Usage,
 )
 from fsm_agent.core.signals import Effect, Signal
 from fsm_agent.core.tools import ToolSpec, argument_faults
@@ -59,6 +61,9 @@ class _Open:
     Attributes:
         probe: The command it answers if it is a probe; else it is a call.
         lookup: Whether it only looks (a registered probe): it can have no effect.
+        deadline_at: Until when somebody waits for it, UTC epoch in microseconds.
+        context: What the tool was handed; None if it takes none.
+        started_us: When it began, UTC epoch in microseconds; 0 before that.
         given_up: Whether nobody waits for it.
         cut: Whether we cancelled it.
         reported: Whether what was owed to the core has been reported.
@@ -68,8 +73,9 @@ class _Open:
     callee: Callee
     task: str
     attempt: int
-    context: CallContext
-    started_us: int
+    deadline_at: int
+    context: CallContext | None = None
+    started_us: int = 0
     probe: Probe | None = None
     lookup: bool = False
     given_up: bool = False
@@ -77,6 +83,10 @@ class _Open:
     reported: bool = False
     handle: asyncio.Task[Ending] | None = None
     timer: asyncio.TimerHandle | None = None
+
+    def take_usage(self) -> Usage:
+        """Return what was spent and not yet reported."""
+        return NO_USAGE if self.context is None else self.context.take_usage()
 
     @property
     def probe_name(self) -> str:
@@ -219,23 +229,23 @@ class Calls:
         self._loop.call_soon(self._tell, _probed(probe, verdict))
 
     def _new(self, spec: ToolSpec, callee: Callee, command: Call | Probe) -> _Open:
-        context = CallContext(
-            idempotency_key=command.key,
-            task=command.task,
-            attempt=command.attempt,
-            run=self._run_id,
-            deadline_at=command.deadline_at,
-            lifespan=self._lifespan,
-            on_progress=lambda advanced, note: self._post(self._progressed, one, advanced, note),
-        )
         one = _Open(
             spec=spec,
             callee=callee,
             task=command.task,
             attempt=command.attempt,
-            context=context,
-            started_us=self._clock_us(),
+            deadline_at=command.deadline_at,
         )
+        if callee.context is not None:
+            one.context = CallContext(
+                idempotency_key=command.key,
+                task=command.task,
+                attempt=command.attempt,
+                run=self._run_id,
+                deadline_at=command.deadline_at,
+                lifespan=self._lifespan,
+                on_progress=lambda advanced, note: self._post(self._progressed, one, advanced, note),
+            )
         return one
 
     def _launch(self, one: _Open, args: Mapping[str, Any]) -> tuple[Signal, str, str] | None:
@@ -257,7 +267,7 @@ class Calls:
         if callee.is_async:
             name = f"{spec.name} of {one.task}, attempt {one.attempt}"
             one.handle = self._loop.create_task(self._drive(one, kwargs), name=name)
-            one.handle.add_done_callback(lambda task: self._driven(one, task))
+            one.handle.add_done_callback(partial(self._driven, one))
         elif self._abandoned >= self._max_abandoned:
             words = (
                 f"{self._abandoned} threads run on past their deadline, which is the limit; "
@@ -293,19 +303,21 @@ class Calls:
             one.given_up = True
             self._abandoned += not one.callee.is_async
         if cut_off:
-            one.context.cancel()
+            if one.context is not None:
+                one.context.cancel()
             if one.handle is not None:
                 one.cut = True
                 one.handle.cancel()
 
     # ── where the tool runs ───────────────────────────────────────────────────────────────────────────────────
 
-    def _too_late(self, one: _Open) -> NotCalled | None:
+    def _begin(self, one: _Open) -> NotCalled | None:
         """Say so if its time was over before it began: a process that was stopped and wakes up has no effect.
 
         Others wait for its deadline before they look whether the effect is there.
         """
-        if one.probe is not None or self._clock_us() < one.context.deadline_at:
+        one.started_us = self._clock_us()
+        if one.probe is not None or one.started_us < one.deadline_at:
             return None
         return NotCalled(
             "its deadline had passed before it began (this process stood still); it was not called"
@@ -313,7 +325,7 @@ class Calls:
 
     async def _drive(self, one: _Open, kwargs: Mapping[str, Any]) -> Ending:
         """Await an async tool; only a cancellation from outside leaves as an exception."""
-        late = self._too_late(one)
+        late = self._begin(one)
         if late is not None:
             return late
         try:
@@ -340,7 +352,7 @@ class Calls:
 
     def _work(self, one: _Open, kwargs: Mapping[str, Any]) -> None:
         """Run a sync tool, in a thread."""
-        ending: Ending | None = self._too_late(one)
+        ending: Ending | None = self._begin(one)
         try:
             if ending is None:
                 value = one.callee.fn(**kwargs)
@@ -371,7 +383,7 @@ class Calls:
                 attempt=one.attempt,
                 advanced=advanced,
                 note=self._judge.words(note),
-                usage=one.context.take_usage(),
+                usage=one.take_usage(),
             )
         )
 
@@ -381,8 +393,8 @@ class Calls:
             self._abandoned -= 1
         if one.timer is not None:
             one.timer.cancel()
-        usage = one.context.take_usage()
-        duration_us = max(0, at_us - one.started_us)
+        usage = one.take_usage()
+        duration_us = max(0, at_us - one.started_us) if one.started_us else 0
         if one.probe is None:
             if isinstance(ending, Cut) and usage == NO_USAGE:
                 return
@@ -409,7 +421,7 @@ class Calls:
         self._give_up(one, cut_off=one.lookup)
         words = f"probe timed out: {one.probe_name} did not answer by its deadline"
         verdict = Verdict(verdict="inconclusive", evidence=words)
-        self._tell(attrs.evolve(_probed(one.probe, verdict), usage=one.context.take_usage()))
+        self._tell(attrs.evolve(_probed(one.probe, verdict), usage=one.take_usage()))
 
 
 def _probed(probe: Probe, verdict: Verdict) -> Probed:

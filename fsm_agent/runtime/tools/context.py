@@ -51,18 +51,18 @@ class CallContext:
         self.deadline_at = deadline_at
         self.lifespan = lifespan
         self._on_progress = on_progress
-        self._cancelled = threading.Event()
+        self._cancelled = False
         self._lock = threading.Lock()
         self._unreported = NO_USAGE
 
     @property
     def cancelled(self) -> bool:
         """Whether the engine has cut this call off: a tool in a thread should look now and then, and end."""
-        return self._cancelled.is_set()
+        return self._cancelled
 
     def cancel(self) -> None:
         """Make :attr:`cancelled` true. The engine does this; a test of a tool may too."""
-        self._cancelled.set()
+        self._cancelled = True
 
     def progress(self, *, advanced: bool = True, note: str = "") -> None:
         """Report where the call stands; what was spent since the last report goes with it.

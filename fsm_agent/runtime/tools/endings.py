@@ -127,9 +127,10 @@ class Judge:
                 facts = self.classifier.envelope(value)
                 shown = self.vault.hide_result(tool, value)
                 if facts is None:
-                    outcome = Outcome(kind="value", value=shown, applied=Applied.YES)
-                else:
-                    outcome = self._failed(tool, self.classifier.classify(facts), shown)
+                    return Outcome(
+                        kind="value", value=shown, applied=Applied.YES, usage=usage, duration_us=duration_us
+                    )
+                outcome = self._failed(tool, self.classifier.classify(facts), shown)
             case Unstorable(message=message):
                 applied = Applied.MAYBE if tool.effect is Effect.READ else Applied.YES
                 outcome = self.error(tool, Signal.UNVERIFIED, "E-VALUE", message, applied=applied)
