@@ -132,7 +132,7 @@ def _before(domain: str) -> bytes:
 
 def value_digest(domain: str, value: Any) -> str:
     """Return the digest of the canonical bytes of *value*."""
-    return digest(domain, encode(value))
+    return hashlib.sha256(_before(domain) + orjson.dumps(value, option=_SORTED)).hexdigest()
 
 
 def blob_digest(data: bytes) -> str:

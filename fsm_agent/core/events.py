@@ -101,23 +101,19 @@ def chain(previous: bytes, body: bytes) -> bytes:
     return hashlib.sha256(_EVENT + previous + body).digest()
 
 
-def to_body(event: Event, data: dict[str, Any] | None = None) -> bytes:
-    """Return the canonical body of *event*, with *data* instead of its own if given; values must be checked."""
-    body: dict[str, Any] = {
-        "at": event.at,
-        "data": event.data if data is None else data,
-        "seq": event.seq,
-        "type": event.type,
-        "v": upcasting.UPCASTERS.version_of(event.type),
-    }
-    if event.task is not None:
-        body["task"] = event.task
-    if event.cause is not None:
-        body["cause"] = event.cause
-    if event.tx is not None and event.tx[1] > 1:
-        body["tx"] = event.tx
-    if event.actor is not None:
-        body["actor"] = event.actor
+def to_body(event: Event) -> bytes:
+    """Return the canonical body of *event*; values must be checked."""
+    seq, at, type_, data, task, cause, tx, actor = event
+    version = upcasting.UPCASTERS.version_of(type_)
+    body: dict[str, Any] = {"at": at, "data": data, "seq": seq, "type": type_, "v": version}
+    if task is not None:
+        body["task"] = task
+    if cause is not None:
+        body["cause"] = cause
+    if tx is not None and tx[1] > 1:
+        body["tx"] = tx
+    if actor is not None:
+        body["actor"] = actor
     return orjson.dumps(body, option=_SORTED)
 
 
@@ -174,20 +170,37 @@ def _well_formed(event: Event) -> bool:
     )
 
 
-def seal(head: Head, events: Iterable[Event]) -> tuple[list[Record], dict[str, bytes]]:
+class Sealed(tuple[Record, ...]):
+    """Records that :func:`seal` has chained: whoever has them need not hash them again.
+
+    Attributes:
+        start: The head that they follow without a gap; None if they do not.
+        end: The head after them.
+    """
+
+    start: Head | None
+    end: Head
+
+
+def seal(head: Head, events: Iterable[Event]) -> tuple[Sealed, dict[str, bytes]]:
     """Return *events* as records that follow *head*, and the large values they name, by digest."""
-    previous = head.hash
+    seq, previous = head
+    gaps = 0
     records = []
     blobs: dict[str, bytes] = {}
     for event in events:
         body = to_body(event)
-        if len(body) > canon.BLOB_BYTES or b'"$blob"' in body:
+        if len(body) > canon.BLOB_BYTES or (b"$" in body and b'"$blob"' in body):
             data, moved = shrink(event.data)
             blobs.update(moved)
-            body = to_body(event, data)
+            body = to_body(event._replace(data=data))
         previous = hashlib.sha256(_EVENT + previous + body).digest()
-        records.append(Record(event.seq, body, previous))
-    return records, blobs
+        gaps += event.seq != seq + 1
+        seq = event.seq
+        records.append(Record(seq, body, previous))
+    sealed = Sealed(records)
+    sealed.start, sealed.end = None if gaps else head, Head(seq, previous)
+    return sealed, blobs
 
 
 def to_line(record: Record) -> bytes:

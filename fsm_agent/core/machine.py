@@ -171,25 +171,30 @@ def target(machine: str, id: str, state: str, trigger: str) -> str:  # noqa: A00
     """
     dest = TABLES[machine].get((state, trigger))
     if dest is None:
-        raise IllegalTransitionError(
-            machine=machine, id=id, state=state, trigger=trigger, legal=legal(machine, state)
-        )
+        raise illegal(machine, id, state, trigger)
     return dest
 
 
+def illegal(machine: str, id: str, state: str, trigger: str, why: str = "") -> IllegalTransitionError:  # noqa: A002
+    """Return the refusal of a move: the table has no such edge, or *why* the evidence forbids it."""
+    return IllegalTransitionError(
+        machine=machine, id=id, state=state, trigger=trigger, legal=legal(machine, state), why=why
+    )
+
+
 WRITES: Final = frozenset({"write", "irreversible"})
+_INTENT: Final = frozenset({"tool", "args_digest", "effect", "key", "deadline_at"})
 
 
 def _start(data: Mapping[str, Any], effect: str, _: str) -> str:
-    missing = [k for k in ("tool", "args_digest", "effect", "key", "deadline_at") if k not in data]
-    if missing:
-        return f"the intent lacks {', '.join(missing)}"
+    if not _INTENT.issubset(data):
+        return f"the intent lacks {', '.join(sorted(_INTENT - data.keys()))}"
     return "" if data["effect"] == effect else f"the intent says {data['effect']}, the tool is {effect}"
 
 
 def _outcome(data: Mapping[str, Any], *kinds: str) -> str:
     outcome = data.get("outcome")
-    if not isinstance(outcome, Mapping):
+    if type(outcome) is not dict:
         return "the event carries no outcome"
     return (
         ""
@@ -283,17 +288,10 @@ pair those.
 """
 
 
-def guard(task: str, state: str, trigger: str, data: Mapping[str, Any], *, effect: str, applied: str) -> None:
-    """Check the evidence for a task's move.
-
-    Raises:
-        IllegalTransitionError: The evidence is missing or forbids the move; the message says which.
-    """
-    fault = GUARDS[trigger](data, effect, applied)
-    if fault:
-        raise IllegalTransitionError(
-            machine="task", id=task, state=state, trigger=trigger, legal=legal("task", state), why=fault
-        )
+TASK_MOVES: Final[Mapping[tuple[str, str], tuple[str, str, Callable[[Mapping[str, Any], str, str], str]]]] = (
+    MappingProxyType({(s, t): (s, dest, GUARDS[t]) for (s, t), dest in TASK_TABLE.items()})
+)
+"""(state, trigger) → the state as text, where it leads, and the guard: the table, compiled for the hot path."""
 
 
 def run_fault(

@@ -12,7 +12,7 @@ from fsm_agent.core.errors import (
     StoreUnusableError,
     UsageError,
 )
-from fsm_agent.core.events import Head, Record, chain
+from fsm_agent.core.events import Head, Record, Sealed, chain
 from fsm_agent.stores.base import Lease
 
 MAX_RUN_CHARS = 10_000
@@ -51,6 +51,9 @@ def check_batch(run: str, expected: Head, records: Sequence[Record], blobs: Mapp
         raise UsageError(
             f"append to run {shown(run)}: no records were given; use flush to make a log durable"
         )
+    if type(records) is Sealed and records.start == expected:
+        _check_blobs(run, blobs)
+        return records.end
     seq, previous = expected
     for record in records:
         seq += 1
@@ -60,13 +63,17 @@ def check_batch(run: str, expected: Head, records: Sequence[Record], blobs: Mapp
                 "seal the events onto the expected head"
             )
         previous = record.hash
+    _check_blobs(run, blobs)
+    return Head(seq, previous)
+
+
+def _check_blobs(run: str, blobs: Mapping[str, bytes]) -> None:
     for name, value in blobs.items():
         if canon.blob_digest(value) != name or b"\n" in value:
             raise UsageError(
                 f"append to run {shown(run)}: value {name} is not what its digest says, or no canonical JSON; "
                 "name canonical bytes by their SHA-256"
             )
-    return Head(seq, previous)
 
 
 def check_since(since: int) -> None:

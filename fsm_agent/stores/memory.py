@@ -200,8 +200,8 @@ class MemoryStore:
             found.head = head
             found.state = state
             found.updated_us = now_us
-            self._blobs.update(blobs)
             for name in blobs:
+                self._blobs[name] = blobs[name]
                 self._uses.setdefault(name, set()).add(lease.run)
             self._changes += 1
             return head
@@ -318,7 +318,9 @@ class MemoryStore:
         return found
 
     def _current(self, lease: Lease) -> _Run:
-        found = self._run(lease.run)
+        found = self._runs.get(lease.run)
+        if self._closed or found is None:
+            found = self._run(lease.run)
         if found.epoch != lease.epoch or found.owner != lease.owner:
             raise checks.fenced(lease, found.epoch, found.owner)
         return found

@@ -32,7 +32,7 @@ def batch(head: Head, count: int = 1, *, note: str = "x") -> list[Record]:
         Event(first + n, first + n, "note_added", {"note": note, "n": n}, tx=[first, count])
         for n in range(count)
     ]
-    return seal(head, events)[0]
+    return list(seal(head, events)[0])
 
 
 def head_of(records: list[Record]) -> Head:

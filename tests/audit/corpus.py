@@ -76,7 +76,7 @@ def logs():
 def sealed(events: Iterable[Event], run: str = RUN_ID) -> Sealed:
     """Return *events* hashed anew from the first to the last."""
     records, blobs = seal(genesis(run), events)
-    return Sealed(run, records, blobs)
+    return Sealed(run, list(records), blobs)
 
 
 def judged(log: Sealed, head: Head | None = None):

@@ -495,7 +495,7 @@ def assert_never_stuck(run: Run) -> None:
 
 def records_of(run: str, events: Iterable[Event]) -> list[Record]:
     """Return *events* sealed anew, as a forger who knows the hash function would."""
-    return seal(genesis(run), list(events))[0]
+    return list(seal(genesis(run), list(events))[0])
 
 
 def reseal(run: str, events: Iterable[Event]) -> tuple[list[Record], Head]:

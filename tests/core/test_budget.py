@@ -210,7 +210,7 @@ def test_cost_is_set_in_money_and_kept_in_millionths():
     with lab([A]) as it:
         it.set(**{"budgets.cost": "1.50"})
         assert it.run.budgets == {"cost_micros": 1_500_000}
-        assert budget.limited(it.run)
+        assert it.run.limited
 
 
 def test_replans_have_the_smaller_of_two_limits():
@@ -224,7 +224,7 @@ def test_replans_have_the_smaller_of_two_limits():
 
 def test_without_any_budget_nothing_is_limited():
     with lab([A]) as it:
-        assert not budget.limited(it.run)
+        assert not it.run.limited
         assert budget.low(it.run) == ""
         assert budget.time_allows(it.run, 10**12)
         assert budget.missing(it.run, used(tokens=10**9)) == ""

@@ -16,10 +16,11 @@ from fsm_agent.core.machine import (
     STATES,
     TABLES,
     TASK_EDGES,
+    TASK_MOVES,
     TASK_TABLE,
     RunState,
     TaskState,
-    guard,
+    illegal,
     legal,
     read_out,
     run_fault,
@@ -193,6 +194,15 @@ def test_a_plain_definition_is_read_out_as_it_is_and_cannot_be_changed():
 # ── guards ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 INTENT = {"tool": "t", "args_digest": "d", "key": "k", "deadline_at": 1}
+
+
+def guard(task, state, trigger, data, *, effect, applied):
+    """Refuse the move as a turn does."""
+    source, dest, fault_of = TASK_MOVES[state, trigger]
+    assert (source, dest) == (state, TASK_TABLE[state, trigger])
+    fault = fault_of(data, effect, applied)
+    if fault:
+        raise illegal("task", task, state, trigger, fault)
 
 
 def outcome(kind):

@@ -145,7 +145,7 @@ def within_budget(log: Checker, event: Event) -> Said:
                 said or wanted != NO_USAGE
             ):
                 return f"{event.task} reserves {said}; it is expected to use {wanted}"
-    if not log.task.parent and not budget.limited(run):
+    if not log.task.parent and not run.limited:
         return None
     why = budget.lacking(run, log.task, wanted)
     return f"{event.task}: {why}" if why else ""

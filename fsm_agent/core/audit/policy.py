@@ -115,12 +115,7 @@ def low_budget_signalled(log: Checker, event: Event) -> Said:
     """A budget that has become low while the run is running is signalled in the batch that makes it low."""
     del event
     run = log.run
-    if (
-        log.by_caller
-        or run.state is not RunState.RUNNING
-        or run.account.band != "ok"
-        or not budget.limited(run)
-    ):
+    if log.by_caller or run.state is not RunState.RUNNING or run.account.band != "ok" or not run.limited:
         return None
     counts = run.counts
     if counts[TaskState.DONE] + counts[TaskState.CANCELLED] == len(run.tasks):

@@ -44,6 +44,8 @@ def scope_of(
 def _named(run: Run, name: str, at: str, taken: Mapping[str, Task]) -> Task | None:
     """Return the task that *name* means to the task *at*."""
     aliases = run.plan.aliases if run.plan is not None else {}
+    if not (aliases or taken) and "/" not in at:
+        return run.tasks.get(name)
     for prefix in members.prefixes(at):
         full = aliases.get(prefix + name, prefix + name)
         found = taken.get(full) or run.tasks.get(full)
@@ -68,7 +70,10 @@ def resolve(
     """
     step = task.step
     template = step.args
-    args: dict[str, Any] = template.resolve(scope_of(run, [r.root for r in template.refs], taken, at=task.id))
+    if template.constant:
+        args: dict[str, Any] = template.resolve({})
+    else:
+        args = template.resolve(scope_of(run, [r.root for r in template.refs], taken, at=task.id))
     if step.tool is None and tool is not None:
         return _default_arguments(run, task, run.tools.get(tool), args, taken or {})
     return args

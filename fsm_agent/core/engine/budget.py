@@ -9,7 +9,7 @@ from typing import Final
 
 from fsm_agent.core.engine.records import Share, Task
 from fsm_agent.core.engine.state import Run
-from fsm_agent.core.inputs import Usage
+from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.plans.plan import Step
 
 
@@ -39,8 +39,10 @@ def estimate(run: Run, step: Step, tool: str) -> Usage:
     """Return what a call of *tool* for *step* is expected to use: declared, else the tool's mean so far in this run."""
     if step.estimate is not None:
         return Usage(tokens=step.estimate.tokens, cost_micros=step.estimate.cost_micros)
-    calls, tokens, cost = run.account.by_tool.get(tool, (0, 0, 0))
-    return Usage(tokens=tokens // calls, cost_micros=cost // calls) if calls else Usage()
+    if tool not in run.account.by_tool:
+        return NO_USAGE
+    calls, tokens, cost = run.account.by_tool[tool]
+    return Usage(tokens=tokens // calls, cost_micros=cost // calls)
 
 
 def missing(run: Run, wanted: Usage, *, calls: int = 1) -> str:
@@ -76,7 +78,7 @@ def lacking(run: Run, task: Task, wanted: Usage) -> str:
     """Return why a call of *task* that uses *wanted* fits neither the run's budgets nor those of the sub-plans it
     stands in, in words, or an empty string.
     """
-    why = missing(run, wanted) if limited(run) else ""
+    why = missing(run, wanted) if run.limited else ""
     name = task.parent
     while name and not why:
         above = run.tasks[name]
@@ -122,17 +124,6 @@ def time_allows(run: Run, delay_us: int) -> bool:
     """Whether waiting *delay_us* before a call leaves active time for the call."""
     seconds = limit(run, "active_s")
     return seconds is None or run.account.active_us + delay_us < seconds * 1_000_000
-
-
-def limited(run: Run) -> bool:
-    """Whether this run has any budget that can run low."""
-    return run.metered or bool(run.budgets) or _capped(run)
-
-
-def _capped(run: Run) -> bool:
-    assert run.plan is not None, "no plan"
-    own = run.plan.budgets
-    return own.tool_calls is not None or own.active_s is not None
 
 
 def low(run: Run) -> str:

@@ -42,15 +42,16 @@ def schedule(turn: Turn) -> list[tuple[Order, str]]:
     if run.state is not RunState.RUNNING or run.wish != "none" or run.barred:
         return held  # after a wish, or with a question about the whole run open, nobody passes
     groups.tidy(turn)
-    batches.unpark(run)
+    if run.parked:
+        batches.unpark(run)
     heap = run.ready_heap
     while heap and run.wish == "none" and not run.barred:
         order, name = heap[0]
         task = run.tasks[name]
-        if task.order != order or not task.ready or task.not_before > turn.now:
+        if task.order != order or not task.ready or (task.not_before and task.not_before > turn.now):
             run.take(heap)  # stale, or the back-off timer brings it back
             continue
-        if not batches.admits(run, task):
+        if task.parent and not batches.admits(run, task):
             batches.park(run, task)
             continue
         if len(run.running) + run.probing >= turn.env.slots:
@@ -71,7 +72,7 @@ def enter(turn: Turn, task: Task) -> bool:
         False if it stays pending because no budget is left for it now.
     """
     run, step = turn.run, task.step
-    if batches.surplus(run, task):
+    if task.parent and batches.surplus(run, task):
         groups.give_up_surplus(turn, task, run.tasks[task.parent].size)
         return True
     if step.when is not None and not _wanted(turn, task):
@@ -80,14 +81,15 @@ def enter(turn: Turn, task: Task) -> bool:
         if not step.preconditions or step.for_each is not None or _tolerated(turn, task, {}) is not None:
             groups.open_parts(turn, task)
         return True
-    name = run.tool_of(step)
+    name = step.tool or run.default_tool
     spec = run.tools.get(name) if name is not None else None
     try:
         planned = resolve(run, task, name)
     except UnresolvedReferenceError as error:
         refuse(turn, task, Signal.UNRESOLVED_REFERENCE, str(error))
         return True
-    args = planned if spec is None else edited(run, task, spec, planned)
+    asked = spec is not None and (task.armed is not None or task.id in run.questions)
+    args = edited(run, task, spec, planned) if asked else planned
     tolerated = _tolerated(turn, task, args) if step.preconditions else ()
     if tolerated is None:
         return True
@@ -175,7 +177,7 @@ def _call(
     if spec.effect != "read" and standing.made_before(turn, task, digest):
         return True
     key = run.key_of(task, digest)
-    why = effect_before(run, task, spec, key)
+    why = effect_before(run, task, spec, key) if spec.effect in WRITES else ""
     if why:
         refuse(turn, task, Signal.PRECONDITION_VIOLATED, why)
         return True
@@ -194,9 +196,10 @@ def _call(
             return True
         approval = armed.seq
     wanted = budget.estimate(run, step, spec.name)
-    if budget.lacking(run, task, wanted):
+    if (run.limited or task.parent) and budget.lacking(run, task, wanted):
         return False
-    _note_tolerated(turn, task, tolerated)
+    if tolerated:
+        _note_tolerated(turn, task, tolerated)
     timeout = spec.timeout_us if step.timeout_us is None else step.timeout_us
     start(
         turn,

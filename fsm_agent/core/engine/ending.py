@@ -33,16 +33,20 @@ def proceed(turn: Turn) -> None:
     if run.state is RunState.PENDING:
         turn.move_run("start", "the plan is adopted")
     drain(turn)
-    _wake(turn)
+    if run.state is not RunState.RUNNING:
+        _wake(turn)
     while True:
-        before = run.seq
-        if turn.env.slots:
+        before, running = run.seq, len(run.running)
+        if run.replans and turn.env.slots:
             replanning.go_on(turn)
         held = schedule(turn)
         drain(turn)
-        _check_budget(turn)
-        _conclude(turn, held)
-        if run.seq == before or run.state is not RunState.RUNNING:
+        if run.limited:
+            _check_budget(turn)
+        if not run.running and not run.probing:
+            _conclude(turn, held)
+        # calls that have started make nothing else possible; whatever else has happened may
+        if run.seq - before == len(run.running) - running or run.state is not RunState.RUNNING:
             return
 
 
@@ -122,7 +126,7 @@ def _all_ended(run: Run) -> bool:
 
 def _check_budget(turn: Turn) -> None:
     run = turn.run
-    if run.account.band != "ok" or run.state is not RunState.RUNNING or not budget.limited(run):
+    if run.account.band != "ok" or run.state is not RunState.RUNNING:
         return
     if not _all_ended(run):
         words = budget.low(run)
@@ -131,9 +135,8 @@ def _check_budget(turn: Turn) -> None:
 
 
 def _conclude(turn: Turn, held: list[tuple[Order, str]]) -> None:
+    """No call is out: end the run, or say what it waits for, or do what was wished."""
     run = turn.run
-    if run.running or run.probing:
-        return
     if run.wish == "none":
         if run.state is RunState.RUNNING:
             _rest(turn, held)

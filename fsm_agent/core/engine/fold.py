@@ -21,10 +21,8 @@ from fsm_agent.core.replanning import repairs
 from fsm_agent.core.rules import table as rules
 from fsm_agent.core.tools import ToolSpec
 
-_TASK_STATES: Final = {s.value: s for s in TaskState}
 _RUN_STATES: Final = {s.value: s for s in RunState}
-_OPEN, _DONE, _GONE = 0, 1, 2
-_KIND: Final = dict.fromkeys(TaskState, _OPEN) | {TaskState.DONE: _DONE, TaskState.CANCELLED: _GONE}
+_RUNNING: Final = RunState.RUNNING
 
 
 def apply(run: Run, event: Event) -> None:
@@ -34,10 +32,11 @@ def apply(run: Run, event: Event) -> None:
         run: The state before; changed in place.
         event: The next event of the run's log (seq one higher than ``run.seq``), large values put back.
     """
-    if run.state is RunState.RUNNING:
-        run.account.active_us += event.at - run.at
+    at = event.at
+    if run.state is _RUNNING:
+        run.account.active_us += at - run.at
     run.seq = event.seq
-    run.at = event.at
+    run.at = at
     _FOLDS[event.type](run, event)
 
 
@@ -96,7 +95,9 @@ def _plan_adopted(run: Run, event: Event) -> None:
         _end_replans(run, event)
         # what was broken is looked at again: the new plan was to mend it; what is tolerated stays noted
         run.broken -= {c.key for c in plan.constraints if c.severity == "stop"}
-    run.metered = plan.budgets.tokens is not None or plan.budgets.cost_micros is not None
+    own = plan.budgets
+    run.metered = own.tokens is not None or own.cost_micros is not None
+    run.limited = run.metered or bool(run.budgets) or own.tool_calls is not None or own.active_s is not None
     run.constraint_values = {c.key: run.constraint_values.get(c.key, c.value) for c in plan.constraints}
     expansion.adopt(run, plan.steps)
 
@@ -312,7 +313,7 @@ def _input_changed(run: Run, event: Event) -> None:
 
 def _budget_changed(run: Run, event: Event) -> None:
     run.budgets = {**run.budgets, **event.data["budgets"]}
-    run.metered = True
+    run.metered = run.limited = True
     run.account.band = "ok"
 
 

@@ -29,7 +29,8 @@ _OVER = (TaskState.PENDING, TaskState.AWAITING)
 def tidy(turn: Turn) -> None:
     """Let every task follow what has ended: cancel what lost a dependency, end or reopen what has parts."""
     run = turn.run
-    cancel_doomed(turn)
+    if run.doomed:
+        cancel_doomed(turn)
     while run.unsettled:
         task = run.tasks[run.take(run.unsettled)[1]]
         if not run.plans(task) or task.id not in run.members:

@@ -18,17 +18,18 @@ _TASK_STATES: Final = {s.value: s for s in TaskState}
 def task_moved(run: Run, event: Event) -> None:
     """Fold a ``task_moved`` event."""
     assert event.task is not None, "task_moved without a task"
-    task = run.tasks[event.task]
-    run.touch(task)
+    task, data, counts = run.tasks[event.task], event.data, run.counts
+    if run.journal is not None:
+        run.touch(task)
     old = task.state
     stood = dependents.gate(task) if task.id in run.members else -1
-    new = task.state = _TASK_STATES[event.data["dest"]]
+    new = task.state = _TASK_STATES[data["dest"]]
     task.moved = event.seq
     if task.id in run.questions:
         run.drop(run.questions, task.id)
-    run.counts[old] -= 1
-    run.counts[new] += 1
-    _MOVES[event.data["trigger"]](run, task, event)
+    counts[old] -= 1
+    counts[new] += 1
+    _MOVES[data["trigger"]](run, task, event)
     dependents.release(run, task, old)
     if stood >= 0:
         dependents.regate(run, task, stood)
@@ -60,7 +61,8 @@ def _start(run: Run, task: Task, event: Event) -> None:
     task.planned_digest = data.get("planned_digest", "")
     task.deadline_at = data["deadline_at"]
     task.armed, task.not_before, task.reason, task.used = None, 0, "", NO_USAGE
-    tally.call_started(run, task, data["tool"], event.at)
+    if run.breakers:
+        tally.call_started(run, task, data["tool"], event.at)
     if task.effect == "read":
         task.applied = "no"
     else:
@@ -81,7 +83,8 @@ def _ended(run: Run, task: Task, event: Event) -> None:
     run.drop(run.running, task.id)
     outcome = event.data["outcome"]
     tally.call_ended(run, task, outcome, event.at)
-    tally.give_back(run, task)
+    if task.reserved is not None:
+        tally.give_back(run, task)
     usage = outcome.get("usage")
     if usage is not None:
         tally.spend(run, usage, task)

@@ -121,9 +121,10 @@ def rule_on(run: Run, task: Task | None, signal: Signal) -> Ruling:
     """
     table = run.rules
     machine, state = ("run", "running") if task is None else ("task", task.state.value)
-    row = table.sole(machine, state, signal)
-    if row is not None and (task is None or not (task.step.on_failure or task.parent)):
-        return Ruling({}, row.id, row.decide, table.reason(row, signal, {}), row)
+    outright = table.outright(machine, state, signal)
+    if outright is not None and (task is None or not (task.step.on_failure or task.parent)):
+        row, why = outright
+        return Ruling({}, row.id, row.decide, why, row)
     facts = facts_of(run, task, signal)
     own = own_row(task, state, signal, facts)
     if own is not None:
@@ -196,7 +197,8 @@ def fire(
     if task is None and retry_after_us:
         # the planner itself asks to be left alone; a detour around a tool need not wait
         params["wait_us"] = retry_after_us
-    _act(turn, task or about, signal, decide, reason, params)
+    if decide is not Decision.ACCEPT:
+        _act(turn, task or about, signal, decide, reason, params)
     return decide
 
 
@@ -264,7 +266,7 @@ def _act(
 ) -> None:
     match decide:
         case Decision.ACCEPT | Decision.CONTINUE | Decision.RECONCILE:
-            pass
+            pass  # what follows is somebody else's to do, or nothing
         case Decision.RETRY:
             assert task is not None, "retry is a decision about a task"
             turn.move(task, "retry", {"delay_ms": params["delay_ms"]})

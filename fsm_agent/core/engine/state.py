@@ -97,6 +97,7 @@ class Run:
         epoch: Of the present owner.
         closed: ``run_closed`` has been written and the run was not reopened.
         metered: Tokens or money are limited, so that calls are measured.
+        limited: There is a budget of any kind that can run low.
         running: Ids of the tasks whose call is out, oldest first.
         probing: How many probes are out.
         todo_tokens: Declared estimates of the tasks that are neither done nor cancelled, summed.
@@ -156,6 +157,7 @@ class Run:
     epoch: int = 0
     closed: bool = False
     metered: bool = False
+    limited: bool = False
     running: dict[str, None] = attrs.field(factory=dict)
     probing: int = 0
     todo_tokens: int = 0
@@ -190,6 +192,8 @@ class Run:
     @property
     def barred(self) -> bool:
         """Whether nothing starts: a person is asked about the run or its plan, or a broken constraint awaits another plan."""
+        if not (self.questions or self.replans or self.unreviewed):
+            return False  # as nearly always
         return self.unreviewed or RUN in self.questions or (RUN in self.replans and self.in_breach)
 
     def put(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
@@ -269,7 +273,7 @@ class Run:
             heappush(self.unsettled, (task.order, task.id))
         if task.ready:
             heappush(self.ready_heap, (task.order, task.id))
-        elif task.doomed:
+        elif task.dead_deps and task.doomed:
             heappush(self.doomed, (task.order, task.id))
 
     def wake(self, at: int, kind: str, task: str, token: int) -> None:
@@ -384,6 +388,7 @@ _SCALARS: Final = (
     "epoch",
     "closed",
     "metered",
+    "limited",
     "probing",
     "todo_tokens",
     "todo_cost_micros",

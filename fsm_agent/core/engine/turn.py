@@ -10,10 +10,9 @@ from typing import Any
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
-from fsm_agent.core.errors import IllegalTransitionError
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Env, Person
-from fsm_agent.core.machine import guard, legal, run_fault, target
+from fsm_agent.core.machine import TASK_MOVES, illegal, run_fault, target
 
 
 class Turn:
@@ -25,6 +24,8 @@ class Turn:
         events: What happened so far, oldest first.
         cause: Seq that the next event names as its cause; None for the input's own first event.
     """
+
+    __slots__ = ("_tx", "cause", "env", "events", "run")
 
     def __init__(self, run: Run, env: Env) -> None:
         """Begin a turn of *run*."""
@@ -43,12 +44,13 @@ class Turn:
         self, type_: str, data: dict[str, Any], task: str | None = None, actor: dict[str, Any] | None = None
     ) -> Event:
         """Make an event, apply it, and return it. Later events of the turn name it as their cause."""
-        run = self.run
-        event = Event(run.seq + 1, self.now, type_, data, task, self.cause, self._tx, actor)
-        self._tx[1] += 1
+        run, tx = self.run, self._tx
+        seq, at, now = run.seq + 1, run.at + 1, self.env.now_us
+        event = Event(seq, now if now > at else at, type_, data, task, self.cause, tx, actor)
+        tx[1] += 1
         apply(run, event)
         self.events.append(event)
-        self.cause = event.seq
+        self.cause = seq
         return event
 
     def move(
@@ -74,17 +76,16 @@ class Turn:
         Raises:
             IllegalTransitionError: No such edge, or the evidence forbids it; nothing is changed.
         """
-        source = task.state
-        dest = target("task", task.id, source, trigger)
-        full = {"trigger": trigger, "source": source.value, "dest": dest, "attempt": task.attempt, **data}
-        guard(
-            task.id,
-            source,
-            trigger,
-            full,
-            effect=task.effect if effect is None else effect,
-            applied=task.applied if applied is None else applied,
+        move = TASK_MOVES.get((task.state, trigger))
+        if move is None:
+            raise illegal("task", task.id, task.state, trigger)
+        source, dest, fault_of = move
+        full = {"trigger": trigger, "source": source, "dest": dest, "attempt": task.attempt, **data}
+        fault = fault_of(
+            full, task.effect if effect is None else effect, task.applied if applied is None else applied
         )
+        if fault:
+            raise illegal("task", task.id, task.state, trigger, fault)
         return self.emit("task_moved", full, task.id, actor)
 
     def move_run(
@@ -99,9 +100,7 @@ class Turn:
         dest = target("run", run.id, source, trigger)
         fault = run_fault(trigger, **run.tally(trigger))
         if fault:
-            raise IllegalTransitionError(
-                machine="run", id=run.id, state=source, trigger=trigger, legal=legal("run", source), why=fault
-            )
+            raise illegal("run", run.id, source, trigger, fault)
         data = {"trigger": trigger, "source": source.value, "dest": dest, "reason": reason, **more}
         return self.emit("run_moved", data, None, actor)
 

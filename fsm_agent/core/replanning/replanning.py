@@ -81,7 +81,7 @@ def _spent_up(run: Run) -> str:
     allowed = budget.limit(run, "planner_calls")
     if allowed is not None and run.account.planner_calls >= allowed:
         return "no planner call is left"
-    lacking = budget.missing(run, NO_USAGE, calls=0) if budget.limited(run) else ""
+    lacking = budget.missing(run, NO_USAGE, calls=0) if run.limited else ""
     return f"the planner is not asked, {lacking}" if lacking else ""
 
 

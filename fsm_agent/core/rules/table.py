@@ -87,6 +87,7 @@ class Table:
     initial: Mapping[str, str | int]
     _places: Mapping[Place, tuple[Row, ...]]
     _index: Mapping[Place, Row | tuple[tuple[Row, ...], ...]]
+    _outright: dict[Place, tuple[Row, str] | None] = attrs.field(init=False, factory=dict)
 
     def match(self, machine: str, state: str, signal: str, facts: Facts) -> Row:
         """Return the one row that answers.
@@ -132,6 +133,14 @@ class Table:
         """Return the row that answers there whatever the facts are, if there is such a row."""
         entry = self._index.get((machine, state, signal))
         return entry if isinstance(entry, Row) else None
+
+    def outright(self, machine: str, state: str, signal: str) -> tuple[Row, str] | None:
+        """Return the :meth:`sole` row and its reason; worked out once, for most decisions are of this kind."""
+        place = (machine, state, signal)
+        if place not in self._outright:
+            row = self.sole(*place)
+            self._outright[place] = None if row is None else (row, self.reason(row, signal, {}))
+        return self._outright[place]
 
     def place(self, machine: str, state: str, signal: str) -> tuple[Row, ...]:
         """Return the rows that can fire there, highest tier first; empty if nothing fires there."""

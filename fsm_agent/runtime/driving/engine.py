@@ -57,15 +57,14 @@ def needs_barrier(event: Event) -> bool:
     The beginning and the end of a run, every word of a person, the intent of every call that is no read, and every
     question to a planner, which is counted before it costs anything.
     """
-    if event.type == "task_moved" and event.data["trigger"] == "start":
-        return str(event.data["effect"]) != "read"
-    if event.type == "probe_sent":
+    kind = event.type
+    if kind == "task_moved" and event.data["trigger"] == "start":
+        return event.data["effect"] != "read"  # type: ignore[no-any-return]
+    if kind == "probe_sent":
         return bool(event.data["repeat"])  # it is the call once more, and what kills its process must count
-    if event.type == "move_refused":
-        return False
-    if event.actor is not None and event.actor["kind"] == "human":
+    if event.actor is not None and event.actor["kind"] == "human" and kind != "move_refused":
         return True
-    return event.type in _AWAITED
+    return kind in _AWAITED
 
 
 _AWAITED = frozenset(
@@ -78,6 +77,8 @@ def _goes_out(event: Event) -> bool:
     return event.type == "probe_sent" or (event.type == "task_moved" and event.data["trigger"] == "start")
 
 
+_IN_PLACE = frozenset({Returned, Tick, Progressed, Probed, Proposed, TakeOver, Create})
+"""What no person says moves the state at once; a person's word does once the log has it."""
 _KEPT = frozenset({"approval_answered", "run_closed"})
 """After these the head is kept at once."""
 
@@ -132,8 +133,8 @@ class Engine:
         self.stop_before: Callable[[Sequence[Event]], bool] | None = None
         self.ttl_us = ttl_us
         self._clock = ports  # leases are compared with the clocks of others
-        behind_us = run.at - ports.now_us()
-        self.ports = Ahead(ports, behind_us) if behind_us > 0 else ports
+        self._behind_us = max(0, run.at - ports.now_us())
+        self.ports = Ahead(ports, self._behind_us) if self._behind_us else ports
         self._untold: list[Event] = []
         self._listeners = tuple(listeners)
         self._heads = heads
@@ -286,7 +287,7 @@ class Engine:
             raise StoreDeadError(f"run {self.run.id}: {self._dead}; open the run again")
         run = self.run
         env = Env(now_us=self.ports.now_us(), jitter=self.ports.jitter(), slots=self.slots)
-        in_place = isinstance(given, Returned | Tick | Progressed | Probed | Proposed | TakeOver | Create)
+        in_place = type(given) in _IN_PLACE
         before = run.seq
         try:
             if self.stop_before is not None and self.slots and self.stop_before(decide(run, given, env)):
@@ -365,10 +366,8 @@ class Engine:
                 records,
                 blobs=blobs,
                 barrier=barrier,
-                state=next(
-                    (e.data["dest"] for e in reversed(events) if e.type == "run_moved"), self.run.state.value
-                ),
-                now_us=self._clock.now_us(),
+                state=self._state_after(events),
+                now_us=events[-1].at - self._behind_us,
             )
             if not barrier and self.lease.epoch > 1 and any(map(_goes_out, events)):
                 self.store.write()
@@ -378,6 +377,14 @@ class Engine:
         if self._listeners:
             self._untold.extend(events)
         return barrier
+
+    def _state_after(self, events: tuple[Event, ...]) -> str:
+        run = self.run
+        if run.seq != events[-1].seq:  # they are not applied yet
+            for event in reversed(events):
+                if event.type == "run_moved":
+                    return str(event.data["dest"])
+        return run.state.value
 
     def flush(self) -> None:
         """Make everything durable and tell of it."""
