@@ -170,7 +170,7 @@ def _well_formed(event: Event) -> bool:
     )
 
 
-class Sealed(tuple[Record, ...]):
+class Sealed(tuple[Record, ...]):  # noqa: SLOT001 - a tuple has no room for slots
     """Records that :func:`seal` has chained: whoever has them need not hash them again.
 
     Attributes:

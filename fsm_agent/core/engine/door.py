@@ -88,8 +88,9 @@ def enter(turn: Turn, task: Task) -> bool:
     except UnresolvedReferenceError as error:
         refuse(turn, task, Signal.UNRESOLVED_REFERENCE, str(error))
         return True
-    asked = spec is not None and (task.armed is not None or task.id in run.questions)
-    args = edited(run, task, spec, planned) if asked else planned
+    args = planned
+    if spec is not None and (task.armed is not None or task.id in run.questions):
+        args = edited(run, task, spec, planned)
     tolerated = _tolerated(turn, task, args) if step.preconditions else ()
     if tolerated is None:
         return True

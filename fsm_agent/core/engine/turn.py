@@ -46,7 +46,7 @@ class Turn:
         """Make an event, apply it, and return it. Later events of the turn name it as their cause."""
         run, tx = self.run, self._tx
         seq, at, now = run.seq + 1, run.at + 1, self.env.now_us
-        event = Event(seq, now if now > at else at, type_, data, task, self.cause, tx, actor)
+        event = Event(seq, max(at, now), type_, data, task, self.cause, tx, actor)
         tx[1] += 1
         apply(run, event)
         self.events.append(event)
