@@ -192,8 +192,9 @@ def seal(head: Head, events: Iterable[Event]) -> tuple[Sealed, dict[str, bytes]]
         body = to_body(event)
         if len(body) > canon.BLOB_BYTES or (b"$" in body and b'"$blob"' in body):
             data, moved = shrink(event.data)
-            blobs.update(moved)
-            body = to_body(event._replace(data=data))
+            if moved:
+                blobs.update(moved)
+                body = to_body(event._replace(data=data))
         previous = hashlib.sha256(_EVENT + previous + body).digest()
         gaps += event.seq != seq + 1
         seq = event.seq

@@ -196,6 +196,11 @@ def type_fault(parameter: Parameter, value: Any) -> str:
     """Return why *value* does not fit *parameter*, or an empty string."""
     if parameter.choices and value not in parameter.choices:
         return f"is {value!r}; allowed: {', '.join(repr(c) for c in parameter.choices)}"
+    return kind_fault(parameter, value)
+
+
+def kind_fault(parameter: Parameter, value: Any) -> str:
+    """Return why the type of *value* does not fit *parameter*, whatever its choices are, or an empty string."""
     if not parameter.types:
         return ""
     found = _JSON_TYPE.get(type(value), type(value).__name__)

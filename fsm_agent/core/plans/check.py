@@ -17,7 +17,7 @@ from fsm_agent.core.plans.faults import Faults, cut, pointer, quoted, several
 from fsm_agent.core.plans.graph import level
 from fsm_agent.core.plans.plan import Plan, Step
 from fsm_agent.core.signals import Effect
-from fsm_agent.core.tools import Parameter, ToolSpec, type_fault
+from fsm_agent.core.tools import Parameter, ToolSpec, kind_fault, type_fault
 
 MOST_TOP_STEPS: Final = 8
 """With more, whoever writes a plan begins to forget dependencies."""
@@ -31,23 +31,30 @@ class _Toolbox:
     bits: Mapping[str, int]
 
 
-def check(plan: Plan, tools: Mapping[str, ToolSpec], default_tool: str | None) -> tuple[Fault, ...]:
+def check(
+    plan: Plan, tools: Mapping[str, ToolSpec], default_tool: str | None, *, warnings: bool
+) -> tuple[Fault, ...]:
     """Return errors and warnings; see :func:`fsm_agent.core.plans.planning.check`."""
     required = dict.fromkeys(name for tool in tools.values() for name in tool.requires)
     bits = {name: 1 << place for place, name in enumerate(required)}
-    box = _Toolbox(tools, default_tool, Faults(), bits)
+    box = _Toolbox(tools, default_tool, Faults(warnings=warnings), bits)
     _steps(box, plan.steps, "/steps", "", 0)
     faults = box.faults
     if len(plan.steps) > MOST_TOP_STEPS:
         found = f"the plan has {len(plan.steps)} top-level steps"
         fix = f'more than {MOST_TOP_STEPS} are hard to get right; put groups of them into steps with a nested "plan"'
         faults.warn("/steps", "many-steps", found, fix)
-    _names(plan, faults)
+    if warnings:
+        _names(plan, faults)
     return tuple(faults.found)
 
 
 def _steps(box: _Toolbox, steps: Sequence[Step], at: str, prefix: str, before: int) -> int:
     """Check *steps*, which start after the tools in the mask *before* are done; return what they do for sure."""
+    if not box.bits:  # no tool wants another one before it, so the order of the steps does not matter
+        for place, step in enumerate(steps):
+            _step(box, step, f"{at}/{place}", before)
+        return before
     graph = level(steps, at, prefix, Faults())
     done: dict[int, int] = {}
     certain: set[int] = set()
@@ -80,7 +87,7 @@ def _step(box: _Toolbox, step: Step, at: str, before: int) -> int:
     if step.plan:
         return _steps(box, step.plan, f"{at}/plan/steps", f"{step.id}/", before)
     name = step.tool if step.tool is not None else box.default
-    if step.done_when is None and name is not None:
+    if step.done_when is None and name is not None and box.faults.warnings:
         fix = 'add "done_when", such as "len(items) > 0"; what cannot be checked can be split further'
         box.faults.warn(at, "no-done-when", "nothing tells when the step is done", fix)
     if name is None:
@@ -123,6 +130,8 @@ def _call(box: _Toolbox, step: Step, name: str, args: Template, at: str, before:
 def _arguments(faults: Faults, tool: ToolSpec, args: Template, at: str, *, offered: bool) -> None:
     """Check *args* against the signature of *tool*; *offered*: the engine adds arguments of its own."""
     given: Mapping[str, Any] = args.source
+    if args.constant and tool.takes(given):
+        return
     known = {parameter.name: parameter for parameter in tool.parameters}
     for name in given:
         if name not in known and not tool.extra_arguments:
@@ -131,9 +140,12 @@ def _arguments(faults: Faults, tool: ToolSpec, args: Template, at: str, *, offer
                 pointer(at, name), "unknown-argument", f"{tool.name!r} has no argument {quoted(name)}", fix
             )
     for parameter in tool.parameters:
-        here = pointer(at, parameter.name)
         if parameter.name in given:
-            _argument(faults, tool, parameter, given[parameter.name], here)
+            fault = _argument(parameter, args)
+            if fault:
+                found, _, fix = fault.rpartition("; ")
+                found = f"{tool.name!r}: the argument {parameter.name!r} {found}"
+                faults.add(pointer(at, parameter.name), "bad-argument", found, fix)
         elif parameter.required and not offered:
             found = f"{tool.name!r} needs the argument {parameter.name!r}"
             faults.add(at, "missing-argument", found, "give it, as a value or a reference")
@@ -142,17 +154,14 @@ def _arguments(faults: Faults, tool: ToolSpec, args: Template, at: str, *, offer
             _secret(faults, refs.parse(given[name]), name, pointer(at, name))
 
 
-def _argument(faults: Faults, tool: ToolSpec, parameter: Parameter, value: Any, at: str) -> None:
-    template = refs.parse(value)
-    if template.constant:
-        fault = type_fault(parameter, template.resolve({}))
-    elif _is_whole(template):
-        return  # only the run can tell
-    else:
-        fault = type_fault(attrs.evolve(parameter, choices=()), value)
-    if fault:
-        found, _, fix = fault.rpartition("; ")
-        faults.add(at, "bad-argument", f"{tool.name!r}: the argument {parameter.name!r} {found}", fix)
+def _argument(parameter: Parameter, args: Template) -> str:
+    """Return why what *args* has for *parameter* cannot fit, or an empty string."""
+    whole, value = args.part(parameter.name)
+    if whole:
+        return ""  # only the run can tell
+    if value is not refs.MISSING:
+        return type_fault(parameter, value)
+    return kind_fault(parameter, args.source[parameter.name])
 
 
 def _is_whole(template: Template) -> bool:

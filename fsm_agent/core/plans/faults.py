@@ -24,9 +24,10 @@ _KINDS: Final = {
 class Faults:
     """The faults found so far, in the order of finding."""
 
-    def __init__(self) -> None:
-        """Begin with none."""
+    def __init__(self, *, warnings: bool = True) -> None:
+        """Begin with none; without *warnings* only what refuses the plan is noted."""
         self.found: list[Fault] = []
+        self.warnings = warnings
         self._fuel = _FUEL
 
     def add(self, at: str, code: str, message: str, fix: str) -> None:
@@ -35,7 +36,8 @@ class Faults:
 
     def warn(self, at: str, code: str, message: str, fix: str) -> None:
         """Note what deserves a look but refuses nothing."""
-        self.found.append(Fault(at=at, code=code, message=message, fix=fix, severity="warning"))
+        if self.warnings:
+            self.found.append(Fault(at=at, code=code, message=message, fix=fix, severity="warning"))
 
     def bad_type(self, at: str, value: Any, wanted: str) -> None:
         """Note that *value* is of the wrong type; *wanted* says in words what is allowed."""

@@ -64,7 +64,8 @@ def load(
         plan = into(**planbuild.build(doc, parsed), doc=doc, digest=canon.value_digest("plan", doc))
         planuses.look(plan, faults, earlier)
     if tools is not None:
-        faults.found += _of_toolbox(check(plan, tools, default_tool=default_tool), faults.found)
+        found = check(plan, tools, default_tool=default_tool, warnings=False)
+        faults.found += _of_toolbox(found, faults.found)
     if faults.found:
         raise planfaults.error([_as_written(fault, origin) for fault in faults.found])
     _KNOWN[plan.digest] = plan
@@ -90,11 +91,7 @@ def _collecting_later() -> Iterator[None]:
 def _of_toolbox(found: Iterable[Fault], before: Iterable[Fault]) -> list[Fault]:
     """Return the errors of *found* that are not mere consequences of the faults *before*."""
     faulty = {match[0] for fault in before if (match := _CALL.match(fault.at))}
-    return [
-        fault
-        for fault in found
-        if fault.severity == "error" and not (fault.code in _FOLLOWING and fault.at.startswith(tuple(faulty)))
-    ]
+    return [fault for fault in found if not (fault.code in _FOLLOWING and fault.at.startswith(tuple(faulty)))]
 
 
 def _as_written(fault: Fault, origin: planshape.Origin) -> Fault:
@@ -102,7 +99,9 @@ def _as_written(fault: Fault, origin: planshape.Origin) -> Fault:
     return Fault(at=at, code=fault.code, message=fault.message, fix=fault.fix, severity=fault.severity)
 
 
-def check(plan: Plan, tools: Mapping[str, ToolSpec], *, default_tool: str | None = None) -> tuple[Fault, ...]:
+def check(
+    plan: Plan, tools: Mapping[str, ToolSpec], *, default_tool: str | None = None, warnings: bool = True
+) -> tuple[Fault, ...]:
     """Return what is wrong or doubtful with *plan* when it is run with *tools*; pointers lead into ``plan.doc``.
 
     Errors: unknown tools, arguments against the signature (constants wholly, references by presence), secrets
@@ -114,8 +113,9 @@ def check(plan: Plan, tools: Mapping[str, ToolSpec], *, default_tool: str | None
         plan: A plan from :func:`load`.
         tools: By name.
         default_tool: Runs the steps that name no tool; None: a person answers them.
+        warnings: Whether warnings are wanted, too.
     """
-    return plancheck.check(plan, tools, default_tool)
+    return plancheck.check(plan, tools, default_tool, warnings=warnings)
 
 
 def budgets(document: Any) -> Budgets:

@@ -69,6 +69,8 @@ class Vault:
             default_tool: Name of the one that runs steps which name none.
         """
         known = {tool.name: tool for tool in tools}
+        if not any(tool.secret for tool in known.values()):
+            return dict(doc)
         out = dict(doc, steps=self._hide_steps(doc.get("steps", ()), known, default_tool))
         if "inputs" in doc:
             out["inputs"] = self.hide_inputs(doc["inputs"], secret_inputs(doc, known.values(), default_tool))
@@ -259,8 +261,10 @@ def secret_inputs(
         tools: Those it may call.
         default_tool: Name of the one that runs steps which name none.
     """
-    known = {tool.name: tool for tool in tools}
+    known = {tool.name: tool for tool in tools if tool.secret}
     found: set[str] = set()
+    if not known:
+        return frozenset()
     for step in _steps(doc):
         for holder, names in _secret_places(step, known, default_tool):
             for ref in refs.parse({k: v for k, v in holder["args"].items() if k in names}).refs:
