@@ -78,6 +78,11 @@ def go(graph: Graph, work: Work, file: Path | None, **options: Any) -> Took:
     return judged(graph, lambda: asyncio.run(fresh(graph, work, file, **options)))
 
 
+def reopened(graph: Graph, work: Work, file: Path) -> Took:
+    """Take the run in *file* up again, and finish it if it has not ended."""
+    return judged(graph, lambda: asyncio.run(again(graph, work, file)))
+
+
 def in_memory(graph: Graph, **options: Any) -> Took:
     """Return what a run in memory takes."""
     return go(graph, Work(), None, **options)
@@ -141,7 +146,7 @@ def finished(who: str, graph: Graph, left: Path, folder: Path) -> Took:
     with Place(folder) as place:
         shutil.copytree(left, place, dirs_exist_ok=True)
         if who == "ours":
-            took = judged(graph, lambda: asyncio.run(again(graph, work, place / "runs.db")))
+            took = reopened(graph, work, place / "runs.db")
         else:
             took = judged(graph, lambda: asyncio.run(floors.durable(graph, work, place / "rows.db")))
     took.more["calls"] = work.calls

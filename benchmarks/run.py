@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import running, table
+from benchmarks import again, parts, running, sizes, table
 from benchmarks.goals import Row
 from benchmarks.settings import Settings
 from benchmarks.timing import ROUNDS
@@ -28,6 +28,17 @@ GROUPS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "writes": running.writes,
     "chain": running.serial,
     "straggler": running.straggler,
+    "growth": sizes.growth,
+    "log": sizes.log,
+    "alive": sizes.memory,
+    "reopen": again.reopen,
+    "finish": again.finish,
+    "decide": parts.decide,
+    "fold": parts.fold,
+    "audit": parts.audit,
+    "plan": parts.plan,
+    "replan": parts.replan,
+    "install": parts.installation,
 }
 """What there is to be measured, by name."""
 

@@ -53,7 +53,7 @@ async def carry_out(dag: Any, mode: str, db: str, ctl: Any, opt: Any, *, begun: 
     else:
         store = db if mode == "durable" else None
         control = await RunController.start(
-            Plan.make(document(dag)), tools, run_id=RUN, workers=WORKERS, **store
+            Plan.make(document(dag)), tools, run_id=RUN, workers=WORKERS, store=store
         )
     async with control as run:
         await run.wait()

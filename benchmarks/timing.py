@@ -8,7 +8,9 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+N = TypeVar("N")
 
 ROUNDS = 5
 
@@ -60,9 +62,9 @@ class Rounds:
         return float(statistics.median(t.more[name] for t in self.took))
 
 
-def in_turns(contestants: Mapping[str, Callable[[], Took]], rounds: int = ROUNDS) -> dict[str, Rounds]:
+def in_turns(contestants: Mapping[N, Callable[[], Took]], rounds: int = ROUNDS) -> dict[N, Rounds]:
     """Let all contestants run *rounds* times in turns, after one round of each that does not count."""
-    took: dict[str, list[Took]] = {name: [] for name in contestants}
+    took: dict[N, list[Took]] = {name: [] for name in contestants}
     for turn in range(rounds + 1):
         for name, run in contestants.items():
             gc.collect()
