@@ -12,11 +12,12 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import again, parts, running, sizes, table
+from benchmarks import again, beside, parts, running, sizes, table
 from benchmarks.goals import Row
 from benchmarks.settings import Settings
 from benchmarks.timing import ROUNDS
@@ -46,10 +47,16 @@ GROUPS: dict[str, Callable[[Settings], Iterator[Row]]] = {
 def parser() -> argparse.ArgumentParser:
     """Return what the command line is read with."""
     found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    found.add_argument("--only", nargs="+", choices=GROUPS, metavar="NAME", help=f"of {', '.join(GROUPS)}")
+    found.add_argument("--only", nargs="*", choices=GROUPS, metavar="NAME", help=f"of {', '.join(GROUPS)}")
     found.add_argument("--quick", action="store_true")
     found.add_argument("--full", action="store_true")
     found.add_argument("--rounds", type=int, default=ROUNDS)
+    found.add_argument(
+        "--peers", action="store_true", help="beside others; with --only, nothing else but what is named"
+    )
+    found.add_argument(
+        "--cache", type=Path, help="where their environments are kept; the user's cache by default"
+    )
     found.add_argument("--json", type=Path, metavar="FILE")
     found.add_argument("--write", type=Path, metavar="PAGE")
     found.add_argument("--check", action="store_true")
@@ -67,10 +74,12 @@ def main() -> int:
         settings = Settings(
             folder=Path(folder), quick=options.quick, full=options.full, rounds=max(1, options.rounds)
         )
-        for name in options.only or GROUPS:
-            for row in GROUPS[name](settings):
-                rows.append(row)
-                table.show(row)
+        named = options.only if options.only is not None else GROUPS
+        parts = [GROUPS[name](settings) for name in named]
+        parts += [beside.rows(settings, options.cache or beside.cache())] if options.peers else []
+        for row in chain.from_iterable(parts):
+            rows.append(row)
+            table.show(row)
     known = table.facts()
     if options.json:
         kept = {"facts": known, "rows": [row.as_json() for row in rows]}
