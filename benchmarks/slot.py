@@ -14,25 +14,23 @@ RUN = "bench"
 WORKERS = 64
 
 
-def plan_of(dag: Any) -> Plan:
-    """Return *dag* (steps with ``id``, ``deps`` and ``sleep``) as a plan."""
-    return Plan.make(
-        {
-            "steps": [
-                {
-                    "id": f"s{step.id}",
-                    "tool": "step",
-                    "args": {
-                        "sid": step.id,
-                        "parents": [f"$s{d}.d" for d in step.deps],
-                        **({"sleep": step.sleep} if step.sleep else {}),
-                    },
-                    **({"depends_on": [f"s{d}" for d in step.deps]} if step.deps else {}),
-                }
-                for step in dag
-            ]
-        }
-    )
+def document(dag: Any) -> dict[str, Any]:
+    """Return *dag* (steps with ``id``, ``deps`` and ``sleep``) as the document of a plan."""
+    return {
+        "steps": [
+            {
+                "id": f"s{step.id}",
+                "tool": "step",
+                "args": {
+                    "sid": step.id,
+                    "parents": [f"$s{d}.d" for d in step.deps],
+                    **({"sleep": step.sleep} if step.sleep else {}),
+                },
+                **({"depends_on": [f"s{d}" for d in step.deps]} if step.deps else {}),
+            }
+            for step in dag
+        ]
+    }
 
 
 def toolbox(ctl: Any, variant: str) -> Toolbox:
@@ -53,8 +51,10 @@ async def carry_out(dag: Any, mode: str, db: str, ctl: Any, opt: Any, *, begun: 
     if begun:
         control = await RunController.open(db, RUN, tools, workers=WORKERS)
     else:
-        store = {"store": db} if mode == "durable" else {}
-        control = await RunController.start(plan_of(dag), tools, run_id=RUN, workers=WORKERS, **store)
+        store = db if mode == "durable" else None
+        control = await RunController.start(
+            Plan.make(document(dag)), tools, run_id=RUN, workers=WORKERS, store=store
+        )
     async with control as run:
         await run.wait()
         return sum(run.run.tasks[f"s{step.id}"].result["d"] for step in dag if step.id not in needed)

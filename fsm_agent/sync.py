@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from fsm_agent.core.audit.why import Why
+from fsm_agent.core.audit.answers import Why
 from fsm_agent.core.engine.records import Question
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import FsmAgentError, RefusedError, UsageError

@@ -9,13 +9,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from fsm_agent.core.classification.classify import Classifier
 from fsm_agent.core.errors import ConfigError, NotFoundError, RulesError
 from fsm_agent.core.replanning import repairs
 from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules import table as rules
-from fsm_agent.core.rules.analysis import Report, check
-from fsm_agent.core.rules.table import Finding, Table
+from fsm_agent.core.rules.table import Table
 
 MAX_BYTES: Final = 1 << 19
 """Longest configuration file that is read, in bytes."""
@@ -82,27 +80,13 @@ def _shipped_rules(name: str, params: tuple[tuple[str, int | float], ...]) -> Ta
 
 
 def _sound(table: Table) -> Table:
+    from fsm_agent.core.rules.analysis import check  # the table of a log was proved before it began
+
     report = check(table)
     if not report.sound:
         more = f" (and {len(report.findings) - 1} more)" if len(report.findings) > 1 else ""
         raise RulesError(f"table {table.name} is not sound: {report.findings[0]}{more}", report.findings)
     return table
-
-
-def check_rules(
-    name: str | Path, params: Mapping[str, int | float] | None = None
-) -> tuple[Table | None, Report]:
-    """Return a rule table and what is known about it; no table if the document is none.
-
-    Raises:
-        NotFoundError: No such table or file.
-        ConfigError: The file cannot be read, or is no TOML.
-    """
-    try:
-        table = read_rules(name, params)
-    except RulesError as error:
-        return None, Report(findings=tuple(f for f in error.findings if isinstance(f, Finding)))
-    return table, check(table)
 
 
 def read_rules(name: str | Path, params: Mapping[str, int | float] | None = None) -> Table:
@@ -257,18 +241,3 @@ def load_repairs(name: str | Path = REPAIRS) -> tuple[Repair, ...]:
 def _shipped_repairs() -> tuple[Repair, ...]:
     """Read the shipped repairs once; they are values."""
     return repairs.read(read_toml(REPAIRS), where=REPAIRS)
-
-
-def load_classifier() -> Classifier:
-    """Return the shipped classification of outcomes.
-
-    Raises:
-        ConfigError: ``configs/classify.toml`` cannot be used.
-    """
-    return _classifier()
-
-
-@lru_cache(maxsize=1)
-def _classifier() -> Classifier:
-    """Read the shipped classification once; it is a value."""
-    return Classifier.from_data(read_toml("classify"))

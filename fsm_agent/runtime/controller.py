@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from fsm_agent.core import canon
 from fsm_agent.core.audit import replay
-from fsm_agent.core.audit.why import Why
+from fsm_agent.core.audit.answers import Why
 from fsm_agent.core.engine.ending import report as report_of
 from fsm_agent.core.errors import PlanError, RefusedError, UsageError
 from fsm_agent.core.events import Event, Head
@@ -25,15 +25,13 @@ from fsm_agent.core.plans.plan import Plan
 from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules.table import Table
 from fsm_agent.runtime import configs
-from fsm_agent.runtime.driving.calls import Calls
-from fsm_agent.runtime.driving.driver import Driver
+from fsm_agent.runtime.driving.driver import CallRunner, Driver
 from fsm_agent.runtime.driving.engine import LEASE_US, Engine, Listener
 from fsm_agent.runtime.driving.owner import owner_name
 from fsm_agent.runtime.driving.status import Status, status_of
 from fsm_agent.runtime.planning.planner import Planner
 from fsm_agent.runtime.ports import Ports, SystemPorts
-from fsm_agent.runtime.proof.heads import Heads
-from fsm_agent.runtime.proof.signing import signer_for
+from fsm_agent.runtime.proof.heads import Heads, signer_for
 from fsm_agent.runtime.secrets.hiding import secrets_of
 from fsm_agent.runtime.secrets.vault import Vault, secret_inputs
 from fsm_agent.runtime.speaking import Speaking, dead_holder
@@ -115,6 +113,8 @@ class RunController(Speaking):
             ConflictError: *run_id* is taken.
             ToolboxError: The toolbox's lifespan failed; no run was begun.
         """
+        from fsm_agent.runtime.classifying import load_classifier  # who only attaches carries no call out
+
         if workers < 1:
             raise UsageError(f"workers: {workers} was given; at least 1 is needed")
         if run_id is not None:
@@ -122,7 +122,7 @@ class RunController(Speaking):
         canon.check(dict(inputs or {}), "inputs")
         table = rules if isinstance(rules, Table) else configs.load_rules(rules, params or {})
         _check_calls(plan, tools)
-        vault, classifier, clock = Vault(), configs.load_classifier(), ports or SystemPorts()
+        vault, clock = Vault(), ports or SystemPorts()
         hidden = vault.hide_plan(plan.doc, tools.specs, tools.default_tool)
         secret = secret_inputs(plan.doc, tools.specs, tools.default_tool)
         run = run_id if run_id is not None else f"r-{secrets.token_hex(4)}"
@@ -133,7 +133,7 @@ class RunController(Speaking):
             tools=tools.specs,
             inputs=vault.hide_inputs({**plan.inputs, **(inputs or {})}, secret),
             owner=owner_name(),
-            classify_digest=classifier.digest,
+            classify_digest=load_classifier().digest,
             version=VERSION,
             tools_locator=tools_locator,
             default_tool=tools.default_tool,
@@ -244,11 +244,14 @@ class RunController(Speaking):
         for name, value in inputs.items():
             self._vault.give(f"inputs.{name}", value)
 
-    async def _enter(self, tools: Toolbox, ports: Ports) -> Calls:
+    async def _enter(self, tools: Toolbox, ports: Ports) -> CallRunner:
         """Enter the toolbox's lifespan, and return what carries calls out; they report to the driver."""
+        from fsm_agent.runtime.classifying import load_classifier  # who only attaches carries no call out
+        from fsm_agent.runtime.driving.calls import Calls
+
         calls = Calls(
             tools,
-            configs.load_classifier(),
+            load_classifier(),
             run_id=self._id,
             vault=self._vault,
             report=lambda given: self._driving().report(given),
@@ -257,7 +260,12 @@ class RunController(Speaking):
         return await self._stack.enter_async_context(calls)
 
     def _begin(
-        self, engine: Engine, commands: list[Command], calls: Calls, workers: int, planner: Planner | None
+        self,
+        engine: Engine,
+        commands: list[Command],
+        calls: CallRunner,
+        workers: int,
+        planner: Planner | None,
     ) -> None:
         self._engine = engine
         self._driver = Driver(engine, workers=workers, planner=planner)

@@ -24,7 +24,8 @@ from fsm_agent.core.replanning import repairs
 from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules.table import Table
 from fsm_agent.core.tools import ToolSpec
-from fsm_agent.runtime.configs import load_classifier, load_repairs, load_rules
+from fsm_agent.runtime.classifying import load_classifier
+from fsm_agent.runtime.configs import load_repairs, load_rules
 from fsm_agent.runtime.secrets.vault import Vault, secret_inputs
 from fsm_agent.runtime.tools.endings import Judge
 from fsm_agent.stores.base import Store

@@ -2,10 +2,9 @@
 
 import xml.etree.ElementTree as ET
 
+from fsm_agent.core.audit.answers import Explained, Link, Why
 from fsm_agent.core.audit.audit import Audit
-from fsm_agent.core.audit.causes import Link
 from fsm_agent.core.audit.checker import Finding
-from fsm_agent.core.audit.why import Explained, Why
 from fsm_agent.core.events import Head
 
 EVIL = "<script>alert('x')</script> & more"

@@ -5,8 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fsm_agent.core.audit import hints
+from fsm_agent.core.audit.answers import lines_of
 from fsm_agent.core.audit.causes import MAX_CHAIN
-from fsm_agent.core.audit.why import explain, lines_of, why
+from fsm_agent.core.audit.why import explain, why
 from fsm_agent.core.errors import NotFoundError
 from fsm_agent.runtime.configs import read_rules
 from tests.core.kit import lab

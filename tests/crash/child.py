@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 from fsm_agent.core.errors import StoreError
-from fsm_agent.runtime.proof.heads import Heads
-from fsm_agent.runtime.proof.signing import signer_for
+from fsm_agent.runtime.proof.heads import Heads, signer_for
 from fsm_agent.stores import open_store
 from fsm_agent.testing.clock import FakeClock
 from tests.crash.rig import Life, World

@@ -5,7 +5,7 @@ import itertools
 import threading
 
 from fsm_agent.core.inputs import Call, Probe, Returned, StopCall
-from fsm_agent.runtime.configs import load_classifier
+from fsm_agent.runtime.classifying import load_classifier
 from fsm_agent.runtime.driving.calls import Calls
 from fsm_agent.runtime.secrets.vault import Vault
 from fsm_agent.runtime.tools.toolbox import Toolbox

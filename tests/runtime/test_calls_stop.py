@@ -326,7 +326,7 @@ def test_a_hung_tool_does_not_keep_the_process_alive():
 import asyncio, threading
 from fsm_agent.core.inputs import Call
 from fsm_agent.runtime.driving.calls import Calls
-from fsm_agent.runtime.configs import load_classifier
+from fsm_agent.runtime.classifying import load_classifier
 from fsm_agent.runtime.tools.toolbox import Toolbox
 from fsm_agent.runtime.secrets.vault import Vault
 tools = Toolbox()

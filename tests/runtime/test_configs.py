@@ -12,6 +12,8 @@ import pytest
 
 from fsm_agent.core.errors import ConfigError, NotFoundError, RulesError
 from fsm_agent.runtime import configs
+from fsm_agent.runtime.checking import check_rules
+from fsm_agent.runtime.classifying import load_classifier
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -154,7 +156,7 @@ def test_an_unsound_table_does_not_load_but_can_be_looked_at(tmp_path):
     with pytest.raises(RulesError, match="table bad is not sound: ") as caught:
         configs.load_rules(path)
     assert {f.kind for f in caught.value.findings} >= {"law"}
-    table, report = configs.check_rules(path)
+    table, report = check_rules(path)
     assert table is not None
     assert table.name == "bad"
     assert report.findings == caught.value.findings
@@ -175,10 +177,10 @@ def test_a_table_with_one_finding_is_refused_without_counting_others(tmp_path):
 def test_what_is_no_table_is_reported_like_an_unsound_one(tmp_path):
     path = tmp_path / "bad.toml"
     path.write_text("schema = 1\n", encoding="utf-8")
-    table, report = configs.check_rules(path)
+    table, report = check_rules(path)
     assert table is None
     assert [f.kind for f in report.findings] == ["format"]
-    assert configs.check_rules("default")[1].sound
+    assert check_rules("default")[1].sound
 
 
 ASK = "from fsm_agent.runtime import configs; print(configs.config_dir()); print(configs.load_rules('default').digest)"
@@ -243,4 +245,4 @@ def test_an_unreadable_file_is_refused_with_the_systems_reason(tmp_path):
 
 
 def test_the_shipped_classifier_loads():
-    assert configs.load_classifier() is not None
+    assert load_classifier() is not None

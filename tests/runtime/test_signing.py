@@ -13,8 +13,8 @@ import pytest
 from fsm_agent import RunController, audit
 from fsm_agent.core.errors import ConfigError, UsageError
 from fsm_agent.core.events import from_body, genesis, seal, to_line
+from fsm_agent.runtime.proof.heads import SIGNING_KEY
 from fsm_agent.runtime.proof.signing import (
-    ENV,
     KeySigner,
     make_keys,
     place_of,
@@ -31,7 +31,7 @@ pytest.importorskip("cryptography", reason="the extra sign is not installed")
 @pytest.fixture
 def key(tmp_path, monkeypatch):
     make_keys(tmp_path / "sign.key")
-    monkeypatch.setenv(ENV, str(tmp_path / "sign.key"))
+    monkeypatch.setenv(SIGNING_KEY, str(tmp_path / "sign.key"))
     return tmp_path / "sign.key.pub"
 
 
@@ -155,7 +155,7 @@ def test_what_the_key_did_not_sign_is_no_signature(tmp_path, key, forge, monkeyp
         make_keys(tmp_path / "other.key")
         KeySigner(tmp_path / "other.key", name).sign("r", last.head)
     elif forge == "other run":
-        KeySigner(os.environ[ENV], name).sign("q", last.head)
+        KeySigner(os.environ[SIGNING_KEY], name).sign("q", last.head)
     elif forge == "other seq":
         facts = json.loads(last.line)["$checkpoint"] | {"seq": last.head.seq - 1}
         with open(name, "w") as file:
@@ -227,11 +227,11 @@ def test_a_key_that_is_none_is_refused_before_anything_is_stored(tmp_path, monke
     make_keys(tmp_path / "k")
     (tmp_path / "text").write_text("no key")
     for wrong in ("missing", "text", "k.pub"):
-        monkeypatch.setenv(ENV, str(tmp_path / wrong))
+        monkeypatch.setenv(SIGNING_KEY, str(tmp_path / wrong))
         with pytest.raises(ConfigError, match="fsm-agent key"):
             finished(tmp_path / "runs.db")
     assert open_store(tmp_path / "runs.db").runs() == []
-    monkeypatch.delenv(ENV)
+    monkeypatch.delenv(SIGNING_KEY)
     finished(tmp_path / "runs.db")
     for wrong in ("missing", "text", "k"):
         with pytest.raises(ConfigError, match="fsm-agent key"):

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from fsm_agent.core.errors import NotFoundError, PlanError, StoreDeadError, UsageError
 from fsm_agent.core.events import Event, genesis, seal, to_body
 from fsm_agent.core.signals import Applied, Effect
-from fsm_agent.runtime.configs import load_classifier, load_rules
+from fsm_agent.runtime.classifying import load_classifier
+from fsm_agent.runtime.configs import load_rules
 from fsm_agent.runtime.secrets.vault import Vault
 from fsm_agent.runtime.tools.endings import Judge
 from fsm_agent.stores.memory import MemoryStore

@@ -7,7 +7,7 @@ import pytest
 from fsm_agent import Plan, RunController, audit
 from fsm_agent.core.classification.classify import describe
 from fsm_agent.core.errors import UsageError
-from fsm_agent.runtime.configs import load_classifier
+from fsm_agent.runtime.classifying import load_classifier
 from fsm_agent.runtime.tools.context import ToolError
 from fsm_agent.stores import open_store
 from fsm_agent.testing import replies

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from fsm_agent.core.inputs import Call, Probe, Usage
 from fsm_agent.core.signals import Applied, Signal
-from fsm_agent.runtime.configs import load_classifier
+from fsm_agent.runtime.classifying import load_classifier
 from fsm_agent.runtime.secrets.vault import Vault
 from fsm_agent.runtime.tools.context import Reconciled
 from fsm_agent.runtime.tools.endings import Judge

@@ -7,20 +7,11 @@ are followed back to the call, the question, the look-up that they belong to.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
-
+from fsm_agent.core.audit.answers import Link
 from fsm_agent.core.events import Event
 
 MAX_CHAIN: Final = 16
 """Longest chain that is shown, in events."""
-
-
-@attrs.frozen(kw_only=True)
-class Link:
-    """An event of a causal chain: its number, and what it says in a sentence."""
-
-    seq: int
-    words: str
 
 
 def chain(log: Sequence[Event], event: Event) -> tuple[Link, ...]:

@@ -17,7 +17,6 @@ from fsm_agent.core.engine.turn import Turn, actor_of
 from fsm_agent.core.errors import PlanError, RefusedError
 from fsm_agent.core.inputs import NO_USAGE, Proposed, Replan
 from fsm_agent.core.machine import WRITES, RunState, TaskState
-from fsm_agent.core.plans import text as plantext
 from fsm_agent.core.plans.members import planned_as
 from fsm_agent.core.replanning import explaining, gate, proposers, strategy
 from fsm_agent.core.replanning.gate import Passed, RefusedProposalError
@@ -170,8 +169,10 @@ def proposed(turn: Turn, given: Proposed) -> None:
 def _read(given: Proposed) -> Any:
     if given.answer is None or given.why:
         raise RefusedProposalError("planner", given.why or "the planner gave no answer")
+    from fsm_agent.core.plans import text  # only what a model says is read so
+
     try:
-        document = plantext.read(given.answer)
+        document = text.read(given.answer)
     except PlanError as error:
         raise RefusedProposalError("parse", "; ".join(map(str, error.faults)) or str(error)) from None
     if isinstance(document, dict) and document.get("infeasible") in (None, "", False):

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core.audit.why import Explained, explained
+from fsm_agent.core.audit.answers import Explained
+from fsm_agent.core.audit.why import explained
 from fsm_agent.core.engine import budget
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.records import RUN

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+from fsm_agent.core.audit.answers import Explained, Why
 from fsm_agent.core.audit.replay import events
-from fsm_agent.core.audit.why import Explained, Why
 from fsm_agent.core.engine.records import RUN
 from fsm_agent.faces.frame import places
 from fsm_agent.faces.frame.screen import Screen, safe, wrapped

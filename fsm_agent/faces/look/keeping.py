@@ -14,8 +14,9 @@ from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look.results import Runs
 from fsm_agent.runtime.driving.owner import is_dead
 from fsm_agent.runtime.ports import SystemPorts
+from fsm_agent.runtime.proof.heads import SIGNING_KEY
 from fsm_agent.runtime.proof.retention import collect
-from fsm_agent.runtime.proof.signing import ENV, make_keys
+from fsm_agent.runtime.proof.signing import make_keys
 
 _AGE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|h|d|w)")
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -74,7 +75,7 @@ def age_us(text: str | None) -> int:
 def key(screen: Screen, *, file: str) -> Outcome:
     """Make a key pair."""
     name = make_keys(file)
-    screen.hint(f"sign with {ENV}={Path(file).absolute()}; audit with --key {file}.pub")
+    screen.hint(f"sign with {SIGNING_KEY}={Path(file).absolute()}; audit with --key {file}.pub")
     return Outcome(KeyPair(file=file, name=name))
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from fsm_agent.core.audit.answers import Explained
 from fsm_agent.core.audit.causes import words_of
-from fsm_agent.core.audit.why import Explained
 from fsm_agent.core.engine.records import RUN
 from fsm_agent.core.events import Event, to_body
 from fsm_agent.core.replay.ledger import Effect

@@ -20,7 +20,8 @@ from fsm_agent.core.signals import DOMAIN, HOME
 from fsm_agent.faces.drawing.drawings import Drawing
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.frame.spec import Outcome
-from fsm_agent.runtime.configs import check_rules, read_rules
+from fsm_agent.runtime.checking import check_rules
+from fsm_agent.runtime.configs import read_rules
 
 UNSOUND: Final = 3
 """Exit code of ``rules check`` when a table is not sound."""

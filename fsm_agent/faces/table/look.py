@@ -38,7 +38,7 @@ ROWS: Final = (
             ),
         ),
         f"{FACES}look.explaining:why",
-        "fsm_agent.core.audit.why:Why",
+        "fsm_agent.core.audit.answers:Why",
         f"{FACES}look.explaining:plain",
         f"{FACES}look.explaining:data",
         about="Of a decision it shows the row and its line, the facts, the rows that nearly answered with the fact "

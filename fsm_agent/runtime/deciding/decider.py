@@ -14,7 +14,8 @@ from typing import Any, Final, Self
 import attrs
 
 from fsm_agent.core import canon
-from fsm_agent.core.audit.why import Explained, explain
+from fsm_agent.core.audit.answers import Explained
+from fsm_agent.core.audit.why import explain
 from fsm_agent.core.classification.fingerprint import fingerprint
 from fsm_agent.core.engine import decider as core
 from fsm_agent.core.engine.caller import Seen
@@ -29,6 +30,7 @@ from fsm_agent.core.rules.table import Table
 from fsm_agent.core.signals import HOME, Applied, Effect, Signal
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime import configs
+from fsm_agent.runtime.classifying import load_classifier
 from fsm_agent.runtime.deciding.decision import Decision
 from fsm_agent.runtime.deciding.declared import (
     applied_named,
@@ -101,7 +103,7 @@ class Decider:
         table = rules if isinstance(rules, Table) else configs.load_rules(rules, params or {})
         specs = specs_of(tools, probes)
         steps = [{"id": name, "tool": tool_named(specs, name, what)} for name, what in tasks_of(tasks)]
-        classifier = configs.load_classifier()
+        classifier = load_classifier()
         run = run_id if run_id is not None else f"d-{secrets.token_hex(4)}"
         given = Create(
             run=run,
@@ -119,7 +121,7 @@ class Decider:
     def _set_up(self, log: DecisionLog, table: Table | None) -> None:
         self._log = log
         self._table = table
-        self._judge = Judge(configs.load_classifier(), Vault())
+        self._judge = Judge(load_classifier(), Vault())
         self._last: Decision | None = None
 
     @classmethod

@@ -5,7 +5,6 @@ from typing import Any
 
 import attrs
 
-from fsm_agent.core.audit.hints import next_commands
 from fsm_agent.core.engine import budget
 from fsm_agent.core.engine.records import Question, Task
 from fsm_agent.core.engine.state import Run
@@ -124,6 +123,8 @@ def question_json(question: Question) -> dict[str, Any]:
 
 def status_of(run: Run, head: Head) -> Status:
     """Return the status of *run*, whose log ends at *head*."""
+    from fsm_agent.core.audit.hints import next_commands  # a run that nobody looks at needs none
+
     return Status(
         run=run.id,
         state=run.state.value,

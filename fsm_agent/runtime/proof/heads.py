@@ -19,6 +19,8 @@ ENV: Final = "FSM_AGENT_ANCHORS"
 """Names a directory of one's own for heads (another disk, another owner), one per store."""
 SUFFIX: Final = ".heads"
 """What follows the store's name in the name of the file that keeps the heads of its runs."""
+SIGNING_KEY: Final = "FSM_AGENT_SIGNING_KEY"
+"""Names the file of the private key that heads are signed with."""
 
 
 def place_of(location: str) -> str | None:
@@ -35,6 +37,21 @@ class Signer(Protocol):
     def sign(self, run: str, head: Head) -> None:
         """Keep a signature of *head*, durably."""
         ...
+
+
+def signer_for(location: str, key: str | os.PathLike[str] | None = None) -> Signer | None:
+    """Return who signs the heads of the store at *location*: *key*, else the environment's; None for nobody.
+
+    Raises:
+        ConfigError: There is no such key, or the extra ``sign`` is not installed.
+    """
+    file = key if key is not None else os.environ.get(SIGNING_KEY)
+    if not file:
+        return None
+    from fsm_agent.runtime.proof import signing  # only who signs needs it
+
+    place = signing.place_of(location)
+    return signing.KeySigner(file, place) if place is not None else None
 
 
 @attrs.define(eq=False)

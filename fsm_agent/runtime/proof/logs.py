@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from fsm_agent.core.audit import replay as replays
 from fsm_agent.core.audit import why as whys
+from fsm_agent.core.audit.answers import Why
 from fsm_agent.core.audit.audit import Audit
-from fsm_agent.core.audit.why import Why
 from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
 from fsm_agent.core.events import Event, Head, Record, from_body
 from fsm_agent.core.replay import whatif as whatifs

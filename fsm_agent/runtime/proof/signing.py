@@ -23,8 +23,6 @@ from fsm_agent.stores import files
 from fsm_agent.stores.embedded import is_report, unpack
 from fsm_agent.stores.lines import CHECKPOINT
 
-ENV: Final = "FSM_AGENT_SIGNING_KEY"
-"""Names the file of the private key that checkpoints are signed with."""
 SUFFIX: Final = ".checkpoints"
 """What follows the store's name in the name of the file that holds its checkpoints."""
 _DOMAIN: Final = b"fsm_agent/checkpoint/v1\x00"
@@ -150,12 +148,6 @@ class KeySigner:
                 self._place, [Checkpoint(run=run, head=head, key=self._key, signature=signature)]
             )
             self._last[run] = head
-
-
-def signer_for(location: str, key: str | os.PathLike[str] | None = None) -> KeySigner | None:
-    """Return who signs the heads of the store at *location*: *key*, else the environment's; None for nobody."""
-    file, place = key if key is not None else os.environ.get(ENV), place_of(location)
-    return KeySigner(file, place) if file and place is not None else None
 
 
 class Verifier:

@@ -1,0 +1,93 @@
+"""Every figure that is promised or quoted, by one command: ``python benchmarks/run.py``.
+
+Ours and the floor run in turns in this process, so their ratio means something on a machine that does other things as
+well. ``--quick`` takes less than a minute, ``--full`` adds 100,000 steps, ``--only NAME`` measures a part, ``--peers`` sets
+this engine beside others (each in a virtual environment of its own, which is made at the first time), ``--json FILE`` keeps
+everything, ``--write PAGE`` puts the table between the marks of a page. The exit code is 1 if a promise is not kept and
+``--check`` was given.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from benchmarks import again, beside, parts, running, sizes, table
+from benchmarks.goals import Row
+from benchmarks.settings import Settings
+from benchmarks.timing import ROUNDS
+
+GROUPS: dict[str, Callable[[Settings], Iterator[Row]]] = {
+    "disk": running.disk,
+    "memory": running.memory,
+    "reads": running.reads,
+    "writes": running.writes,
+    "chain": running.serial,
+    "straggler": running.straggler,
+    "growth": sizes.growth,
+    "log": sizes.log,
+    "alive": sizes.memory,
+    "reopen": again.reopen,
+    "finish": again.finish,
+    "decide": parts.decide,
+    "fold": parts.fold,
+    "audit": parts.audit,
+    "plan": parts.plan,
+    "replan": parts.replan,
+    "install": parts.installation,
+}
+"""What there is to be measured, by name."""
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return what the command line is read with."""
+    found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    found.add_argument("--only", nargs="*", choices=GROUPS, metavar="NAME", help=f"of {', '.join(GROUPS)}")
+    found.add_argument("--quick", action="store_true")
+    found.add_argument("--full", action="store_true")
+    found.add_argument("--rounds", type=int, default=ROUNDS)
+    found.add_argument(
+        "--peers", action="store_true", help="beside others; with --only, nothing else but what is named"
+    )
+    found.add_argument(
+        "--cache", type=Path, help="where their environments are kept; the user's cache by default"
+    )
+    found.add_argument("--json", type=Path, metavar="FILE")
+    found.add_argument("--write", type=Path, metavar="PAGE")
+    found.add_argument("--check", action="store_true")
+    found.add_argument(
+        "--folder", type=Path, help="where files are made and removed; the system's by default"
+    )
+    return found
+
+
+def main() -> int:
+    """Measure, print, keep."""
+    options = parser().parse_args()
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory(prefix="benchmark-", dir=options.folder) as folder:
+        settings = Settings(
+            folder=Path(folder), quick=options.quick, full=options.full, rounds=max(1, options.rounds)
+        )
+        named = options.only if options.only is not None else GROUPS
+        parts = [GROUPS[name](settings) for name in named]
+        parts += [beside.rows(settings, options.cache or beside.cache())] if options.peers else []
+        for row in chain.from_iterable(parts):
+            rows.append(row)
+            table.show(row)
+    known = table.facts()
+    if options.json:
+        kept = {"facts": known, "rows": [row.as_json() for row in rows]}
+        options.json.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if options.write:
+        table.write(options.write, f"{table.heading(known)}\n\n{table.markdown(rows)}")
+    return int(options.check and any(row.met == "missed" for row in rows))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,97 @@
+"""What stays: bytes of log, memory that is alive when a step has ended, and whether any of it grows with the plan."""
+
+import asyncio
+import gc
+import tracemalloc
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from benchmarks import ours
+from benchmarks.goals import GOALS, Row
+from benchmarks.settings import Settings
+from benchmarks.shapes import Graph, Work, shape
+from benchmarks.slot import RUN, document, toolbox
+from benchmarks.timing import in_turns
+from fsm_agent import Plan, RunController
+
+
+def log(settings: Settings) -> Iterator[Row]:
+    """Yield the bytes of log per step of a read, its schema and its share of the plan included."""
+    for payload, n, name in ((64, 1000, "log at 64 B"), (2048, 500, "log at 2 KB")):
+        took = ours.on_disk(shape("layers", n), settings.folder, payload=payload)
+        per_step = took.more["bytes"]
+        by = 1 if payload == 64 else payload
+        unit = "B per step" if by == 1 else "× payload"
+        more = {"bytes per step": per_step, "events per step": took.more["events"] / n}
+        yield Row(
+            "log", f"log, results of {payload:,} B", f"layers {n:,}", per_step / by, unit, GOALS[name], more
+        )
+
+
+async def _alive(graph: Graph, file: Path | None) -> dict[str, int]:
+    """Return the bytes that are alive before the run begins, when it has begun, and when it has ended."""
+    plan = Plan.make(document(graph))
+    tools = toolbox(Work(), "")
+    await asyncio.sleep(0)
+    gc.collect()
+    found = {"before": tracemalloc.get_traced_memory()[0]}
+    async with await RunController.start(plan, tools, store=file, run_id=RUN, workers=64) as run:
+        gc.collect()
+        found["begun"] = tracemalloc.get_traced_memory()[0]
+        await run.wait()
+        gc.collect()
+        found["ended"] = tracemalloc.get_traced_memory()[0]
+        ours.result_of(run, graph)
+    return found
+
+
+def alive(n: int, folder: Path) -> tuple[float, float]:
+    """Return the bytes per step that a durable run of *n* steps holds when it has ended, and those since it began.
+
+    The first few hundred steps of a process fill what is filled once; a small run goes before.
+    """
+    with ours.Place(folder) as place:
+        asyncio.run(_alive(shape("layers", 100), place / "warm.db"))
+        tracemalloc.start()
+        try:
+            found = asyncio.run(_alive(shape("layers", n), place / "runs.db"))
+        finally:
+            tracemalloc.stop()
+    return (found["ended"] - found["before"]) / n, (found["ended"] - found["begun"]) / n
+
+
+def memory(settings: Settings) -> Iterator[Row]:
+    """Yield what is alive for each step that has ended; the plan, which the caller holds, is not counted."""
+    n = 1000
+    whole, since = alive(n, settings.folder)
+    yield Row(
+        "alive",
+        "memory alive per step that has ended",
+        f"layers {n:,}",
+        whole,
+        "B",
+        GOALS["alive"],
+        {"of it since it began, B": since},
+    )
+
+
+def growth(settings: Settings) -> Iterator[Row]:
+    """Yield by how much a step costs more in the largest plan than in one of 1,000 steps."""
+    few, many = 1000, settings.largest if settings.largest > 1000 else 5000
+    graphs = {n: shape("layers", n) for n in (few, many)}
+    found = in_turns(
+        {n: partial(ours.on_disk, graph, settings.folder) for n, graph in graphs.items()},
+        settings.rounds_of(many),
+    )
+    case = f"layers {many:,} to {few:,}"
+    us = {n: found[n].cpu_s / n * 1e6 for n in graphs}
+    size = {n: found[n].more("bytes") for n in graphs}
+    held = {n: alive(n, settings.folder)[0] for n in graphs}
+    for name, what, unit, values in (
+        ("time", "growth of CPU time per step", "µs", us),
+        ("log", "growth of log per step", "B", size),
+        ("memory", "growth of memory alive per step", "B", held),
+    ):
+        more = {f"{unit} at {n:,}": value for n, value in values.items()}
+        yield Row("growth", what, case, values[many] / values[few], "×", GOALS[f"growth of {name}"], more)
