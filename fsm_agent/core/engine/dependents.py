@@ -87,28 +87,18 @@ def release(run: Run, task: Task, old: TaskState) -> None:
         _tell(run, task, old)
     if before == after:
         return
-    if task.step.estimate is not None:
-        estimate(
-            run, task, -1 if before == _OPEN else 1
-        )  # one of the two is open: done and cancelled never meet
-    tasks = run.tasks
+    estimate(run, task, -1 if before == _OPEN else 1)  # one of the two is open: done and cancelled never meet
     for name, optional in run.children[task.id]:
-        _shift(run, tasks[name], before, after, optional=optional)
+        _shift(run, run.tasks[name], before, after, optional=optional)
 
 
 def _shift(run: Run, waiting: Task, before: int, after: int, *, optional: bool) -> None:
-    if run.journal is not None:
-        run.touch(waiting)
+    run.touch(waiting)
     has_parts = waiting.id in run.members
     stood = gate(waiting) if has_parts else _OPEN
-    if before == _OPEN and after == _DONE:  # nearly always
-        waiting.open_deps -= 1
-        waiting.done_deps += 1
-    else:
-        _count(waiting, before, optional, -1)
-        _count(waiting, after, optional, 1)
-    if not waiting.open_deps or waiting.dead_deps or waiting.step.join == "first":
-        run.index_ready(waiting)
+    _count(waiting, before, optional, -1)
+    _count(waiting, after, optional, 1)
+    run.index_ready(waiting)
     if has_parts:
         regate(run, waiting, stood)
 
