@@ -49,26 +49,29 @@ def begun(n: int) -> tuple[Run, list[Any]]:
     return run, commands(run, events)
 
 
-def decided(n: int, *, sealed: bool) -> Took:
-    """Return what it takes to decide what follows each of *n* results; *sealed*: its events as bytes and hashes, too."""
-    run, found = begun(n)
+def drive(run: Run, found: list[Any], *, sealed: bool) -> None:
+    """Answer every call of *run* until it is done; *sealed*: its events are made bytes and hashes, too."""
     waiting, at, head = deque(found), EPOCH_US, genesis(RUN)
     result = {"d": 1, "pad": "x" * 44}
-    with timed() as took:
-        while waiting:
-            call = waiting.popleft()
-            assert isinstance(call, Call)
-            at += 10
-            given = Returned(
-                task=call.task, attempt=call.attempt, outcome=Outcome(kind="value", value=result)
-            )
-            events = advance(run, given, Env(now_us=at, slots=SLOTS))
-            if sealed:
-                for record in seal(head, events)[0]:
-                    head = Head(record.seq, record.hash)
-            waiting.extend(commands(run, events))
+    while waiting:
+        call = waiting.popleft()
+        assert isinstance(call, Call)
+        at += 10
+        given = Returned(task=call.task, attempt=call.attempt, outcome=Outcome(kind="value", value=result))
+        events = advance(run, given, Env(now_us=at, slots=SLOTS))
+        if sealed:
+            for record in seal(head, events)[0]:
+                head = Head(record.seq, record.hash)
+        waiting.extend(commands(run, events))
     if run.state is not RunState.DONE:
         raise SystemExit(f"benchmark: the run is {run.state}; what was measured is nothing")
+
+
+def decided(n: int, *, sealed: bool) -> Took:
+    """Return what it takes to decide what follows each of *n* results."""
+    run, found = begun(n)
+    with timed() as took:
+        drive(run, found, sealed=sealed)
     return took
 
 
