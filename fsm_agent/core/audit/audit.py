@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from fsm_agent.core.audit.checker import Checker, Finding
-from fsm_agent.core.audit.checks import CHECKS, Tally, hold, kind_of, tally
+from fsm_agent.core.audit.checks import CHECKS, MOVING, Tally, hold, hold_batch, tally
 from fsm_agent.core.audit.integrity import (
     APPLIES,
     CANONICAL,
@@ -25,6 +25,7 @@ from fsm_agent.core.audit.integrity import (
     last_batch,
     readable,
 )
+from fsm_agent.core.audit.reading import plain
 from fsm_agent.core.errors import FsmAgentError
 from fsm_agent.core.events import Event, Head, Record, genesis
 
@@ -142,33 +143,29 @@ def audit(run: str, records: Iterable[Record], blob: Blobs, *, head: Head | None
     log = Checker(run, blob)
     end: Head | Record = genesis(run)
     ruled, there = True, b""
-    read = held = moves = 0
+    read = held = 0
     wanted = head.seq if head is not None else 0
-    for record in records:
+    for end in records:
         read += 1
-        event = _event(log, record)
-        log.previous = record.hash
-        end = record
-        if record.seq == wanted:
-            there = record.hash
+        event = _event(log, end)
+        if end.seq == wanted:
+            there = end.hash
         if event is None or not ruled:
             ruled = False
             continue
         held += 1
-        kind = kind_of(event)
-        moves += kind[4:5] == ":" or kind[3:4] == ":"
-        hold(log, event, kind)
+        hold(log, event)
         words = applies(log, event)
         if words:
             log.find(APPLIES.id, APPLIES.rule, words, event.seq)
             ruled = False
         elif event.seq == log.tx_end:
-            hold(log, event, "batch")
+            hold_batch(log, event)
             log.end_batch()
     made = {
         CHAIN.id: read,
         READABLE.id: read,
-        CANONICAL.id: log.seen["readable"],
+        CANONICAL.id: read - log.seen["unreadable"],
         VALUES.id: log.seen["values"],
         APPLIES.id: held,
     }
@@ -177,7 +174,7 @@ def audit(run: str, records: Iterable[Record], blob: Blobs, *, head: Head | None
         verdict="violations" if log.failed else "clean" if log.run.closed else "open",
         events=read,
         unchecked=read - held,
-        transitions=moves,
+        transitions=sum(log.seen[kind] for kind in MOVING),
         decisions=log.seen["decided"],
         findings=tuple(log.findings),
         checks=tally(log, held, made),
@@ -195,21 +192,12 @@ def audit(run: str, records: Iterable[Record], blob: Blobs, *, head: Head | None
 
 def _event(log: Checker, record: Record) -> Event | None:
     """Return the event in *record*, large values put back; None if it cannot be read."""
-    log.record = record
     words = hash_chain(log.previous, record)
     if words:
         log.find(CHAIN.id, CHAIN.rule, words, record.seq)
-    try:
-        event = readable(record)
-    except FsmAgentError as error:
-        log.find(READABLE.id, READABLE.rule, str(error), record.seq)
-        return None
-    log.seen["readable"] += 1
-    words = canonical_bytes(event, record)
-    if words:
-        log.find(CANONICAL.id, CANONICAL.rule, words, record.seq)
-    body = record.body
-    if _MARKS[0] not in body and _MARKS[1] not in body:
+    log.record, log.previous, body = record, record.hash, record.body
+    event = plain(body) or _odd(log, record)
+    if event is None or (_MARKS[0] not in body and _MARKS[1] not in body):
         return event
     log.seen["values"] += 1
     try:
@@ -217,3 +205,17 @@ def _event(log: Checker, record: Record) -> Event | None:
     except FsmAgentError as error:
         log.find(VALUES.id, VALUES.rule, str(error), record.seq)
         return None
+
+
+def _odd(log: Checker, record: Record) -> Event | None:
+    """Return the event in *record*, which is no event or not in its canonical form; None if it cannot be read."""
+    try:
+        event = readable(record)
+    except FsmAgentError as error:
+        log.find(READABLE.id, READABLE.rule, str(error), record.seq)
+        log.seen["unreadable"] += 1
+        return None
+    words = canonical_bytes(event, record)
+    if words:
+        log.find(CANONICAL.id, CANONICAL.rule, words, record.seq)
+    return event

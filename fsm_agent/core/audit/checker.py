@@ -4,7 +4,7 @@ Nothing here repairs or forgives, and nothing here judges: the checks do. The st
 that the live engine uses. What is remembered is bounded by the plan, not by the length of the log.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from heapq import heapify
 from typing import Any, Final, NamedTuple, cast
@@ -20,8 +20,6 @@ from fsm_agent.core.machine import FINAL_RUN_STATES
 
 MAX_FINDINGS: Final = 1000
 """So many findings are kept; further ones are only counted."""
-MAX_CHECKS: Final = 256
-"""More checks than there are."""
 CALLERS_GOAL: Final = "decided step by step"
 """Goal of the plan under which a decision layer logs what it decides for a loop that somebody else keeps."""
 _TRIM: Final = 256
@@ -81,7 +79,7 @@ class Checker:
         blob: Returns a large value's canonical bytes.
         findings: What does not fit, oldest first.
         failed: Check → how many events it found fault with.
-        skipped: Of each check, by its place: in how many of the events that it looks at it had nothing to look at.
+        skipped: Function of a check → in how many of the events that it looks at it had nothing to look at.
         ordinary: How many events had nothing out of order that checks of all events could find.
         seen: Kind of event → how many there were.
         by_caller: Whether the calls are made by a loop that somebody else keeps, who answers for their arguments.
@@ -116,8 +114,8 @@ class Checker:
         self.blob = blob
         self.findings: list[Finding] = []
         self.failed: Counter[str] = Counter()
-        self.skipped: list[int] = [0] * MAX_CHECKS
-        self.seen: Counter[str] = Counter()
+        self.skipped: dict[Any, int] = defaultdict(int)
+        self.seen: dict[str, int] = defaultdict(int)
         self.ordinary = 0
         self.record, self.previous = _NO_RECORD, genesis(run).hash
         self.by_caller = False
@@ -152,14 +150,17 @@ class Checker:
         note = _NOTES.get(event.type)
         if note is not None:
             note(self, event)
-        approved_by = self._approved_by(event)
-        apply(self.run, event)
         if event.type == "approval_answered":
-            self._remember_approval(event, approved_by)
-        self.seq = event.seq
-        self.at = max(self.at, event.at)
-        first, count = event.tx if event.tx is not None else (event.seq, 1)
-        self.tx_end = max(self.tx_end, first + count - 1)
+            self._take_answer(event)
+        else:
+            apply(self.run, event)
+        seq, at, tx = event.seq, event.at, event.tx
+        self.seq = seq
+        if at > self.at:  # noqa: PLR1730 - a call costs more than the rest, here and below
+            self.at = at
+        last = seq if tx is None else tx[0] + tx[1] - 1
+        if last > self.tx_end:  # noqa: PLR1730
+            self.tx_end = last
 
     def end_batch(self) -> None:
         """Forget what only the batch could bring, and what the indexes of the state no longer mean."""
@@ -200,12 +201,13 @@ class Checker:
         self._newest[name, kind] = event.seq
         self.evidence[event.seq] = Evidence(name, says, result)
 
-    def _approved_by(self, event: Event) -> tuple[str, ...]:
-        question = self.run.questions.get(event.task or RUN) if event.type == "approval_answered" else None
-        return question.approved_by if question is not None else ()
-
-    def _remember_approval(self, event: Event, before: tuple[str, ...]) -> None:
-        task = self.run.tasks.get(event.task or RUN)
+    def _take_answer(self, event: Event) -> None:
+        """Fold a person's answer, and remember the approval that it completes."""
+        run, name = self.run, event.task or RUN
+        question = run.questions.get(name)
+        before = question.approved_by if question is not None else ()
+        apply(run, event)
+        task = run.tasks.get(name)
         if event.data["verdict"] == "approved" and task is not None and task.armed is not None:
             armed, people = task.armed, len({name_of(n) for n in (*before, event.data["by"])})
             self.approvals[task.id] = Given(

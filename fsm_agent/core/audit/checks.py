@@ -32,51 +32,68 @@ RULES: Final = tuple(c for c in CHECKS.values() if c.run is not None)
 UNKNOWN: Final = "?"
 """Kind of an event whose type nobody knows."""
 _TYPE_OF: Final = {"task": "task_moved", "run": "run_moved"}
-
-
-def _places() -> dict[str, tuple[Check, ...]]:
-    """Return the checks of every kind of event."""
-    kinds = [*TYPES, *(f"{m}:{t}" for m, table in TABLES.items() for _, t in table), UNKNOWN]
-    found: dict[str, tuple[Check, ...]] = {
-        kind: tuple(c for c in RULES if {kind, _TYPE_OF.get(kind.partition(":")[0], kind), *ALL} & {*c.on})
-        for kind in dict.fromkeys(kinds)
-    }
-    return {**found, "batch": tuple(c for c in RULES if c.on == BATCH)}
-
-
-_PLACES: Final = _places()
-_INDEX: Final = {c.id: index for index, c in enumerate(RULES)}
-_RUNS: Final[dict[str, tuple[tuple[Callable[[Checker, Event], Said], int], ...]]] = {
-    kind: tuple((c.run, _INDEX[c.id]) for c in found if c.run is not None) for kind, found in _PLACES.items()
-}
-"""The same as functions alone, each with its place in :data:`RULES`: what is looked up for every event."""
-_OWN: Final = {
-    kind: tuple(run for run in runs if RULES[run[1]].on != ALL)
-    for kind, runs in _RUNS.items()
-    if kind != "batch"
-}
-"""The same without those of all events."""
 _KNOWN: Final = frozenset(TYPES)
 
 
-_MOVES: Final = {
-    "task_moved": {trigger: f"task:{trigger}" for _, trigger in TABLES["task"]},
-    "run_moved": {trigger: f"run:{trigger}" for _, trigger in TABLES["run"]},
+Run = Callable[[Checker, Event], Said]
+"""The function of a check that looks at events as they are folded."""
+
+
+@attrs.frozen
+class Place:
+    """What is held against the events of one kind: looked up once for each of them.
+
+    Attributes:
+        kind: The kind.
+        runs: The functions of all checks that look at them.
+        own: Those of them that do not look at all events.
+    """
+
+    kind: str
+    runs: tuple[Run, ...]
+    own: tuple[Run, ...]
+
+
+def _place(kind: str) -> Place:
+    on = {kind, _TYPE_OF.get(kind.partition(":")[0], kind)}
+    runs = [(c.run, c.on == ALL) for c in RULES if c.run is not None and (c.on == ALL or on & {*c.on})]
+    return Place(kind, tuple(run for run, _ in runs), tuple(run for run, of_all in runs if not of_all))
+
+
+_PLACES: Final = {
+    kind: _place(kind)
+    for kind in (*TYPES, *(f"{m}:{t}" for m, table in TABLES.items() for _, t in table), UNKNOWN)
 }
+_MOVES: Final = {
+    type_: {trigger: _PLACES[f"{machine}:{trigger}"] for _, trigger in TABLES[machine]}
+    for machine, type_ in _TYPE_OF.items()
+}
+MOVING: Final = tuple(place.kind for places in _MOVES.values() for place in places.values())
+"""Kinds of events that move a machine by a trigger that it has."""
+_OF_BATCHES: Final = tuple(c.run for c in RULES if c.run is not None and c.on == BATCH)
+_KINDS: Final = {
+    **{c: tuple(kind for kind, place in _PLACES.items() if c.run in place.runs) for c in RULES},
+    **{c: ("batch",) for c in RULES if c.on == BATCH},
+}
+"""Check → the kinds that it looks at."""
+_OF: Final = {c.run: c for c in RULES}
+"""Function → its check."""
 
 
-def kind_of(event: Event) -> str:
-    """Return the kind of an event: its type; of a move its machine and trigger."""
+def place_of(event: Event) -> Place:
+    """Return the place of an event: by its type; of a move by its machine and trigger."""
     type_ = event.type
     moves = _MOVES.get(type_)
     if moves is not None:
         trigger = event.data.get("trigger")
-        return moves.get(trigger, type_) if type(trigger) is str else type_
-    return type_ if type_ in _PLACES else UNKNOWN
+        if type(trigger) is str and trigger in moves:
+            return moves[trigger]
+    return _PLACES[type_ if type_ in _KNOWN else UNKNOWN]
 
 
 IDLE: Final = frozenset({"after-the-end", "forked-in-its-place", "parents-events"})
 """Checks of all events that have nothing to look at in an ordinary one."""
+_PLAIN: Final = _KNOWN - {"run_created", "run_forked"}
 
 
 def ordinary(log: Checker, event: Event) -> bool:
@@ -84,42 +101,52 @@ def ordinary(log: Checker, event: Event) -> bool:
 
     This is no check, but a way to know at once what most events pass; the checks say what is wrong with the others.
     """
-    seq, cause, type_, tx = event.seq, event.cause, event.type, event.tx
-    first, count = tx if tx is not None else (seq, 1)
-    last = first + count - 1
-    return (
-        seq == log.seq + 1 == log.record.seq
-        and event.at > log.at
-        and (cause is None or 0 < cause < seq)
-        and (last == log.tx_end if log.tx_end >= seq else first == seq and count >= 1)
-        and type_ in _KNOWN
-        and type_ not in ("run_created", "run_forked")
-        and seq != 1
-        and log.parent is None
-        and not log.run.closed
-        and not no_credentials(log, event)
-    )
+    seq, at, type_, _, _, cause, tx, _ = event
+    if seq != log.seq + 1 or seq != log.record.seq or seq == 1 or at <= log.at:
+        return False
+    if cause is not None and not 0 < cause < seq:
+        return False
+    if tx is None:
+        if log.tx_end >= seq and log.tx_end != seq:
+            return False
+    elif log.tx_end >= seq:
+        if tx[0] + tx[1] - 1 != log.tx_end:
+            return False
+    elif tx[0] != seq or tx[1] < 1:
+        return False
+    return type_ in _PLAIN and log.parent is None and not log.run.closed and not no_credentials(log, event)
 
 
-def hold(log: Checker, event: Event, kind: str) -> None:
-    """Hold *event* against every check that looks at its *kind*, and count."""
-    log.seen[kind] += 1
-    skipped = log.skipped
-    log.task = log.run.tasks.get(event.task, NO_TASK) if event.task is not None else NO_TASK
-    runs = _RUNS[kind]
-    if kind in _OWN and ordinary(log, event):
+def hold(log: Checker, event: Event) -> None:
+    """Hold *event* against every check that looks at its kind, and count."""
+    place, name = place_of(event), event.task
+    log.seen[place.kind] += 1
+    log.task = log.run.tasks.get(name, NO_TASK) if name is not None else NO_TASK
+    if ordinary(log, event):
         log.ordinary += 1
-        runs = _OWN[kind]
-    for run, index in runs:
+        _look(log, event, place.own)
+    else:
+        _look(log, event, place.runs)
+
+
+def hold_batch(log: Checker, last: Event) -> None:
+    """Hold a batch, whose *last* event has been taken, against every check that looks at batches, and count."""
+    log.seen["batch"] += 1
+    _look(log, last, _OF_BATCHES)
+
+
+def _look(log: Checker, event: Event, runs: tuple[Run, ...]) -> None:
+    skipped = log.skipped
+    for run in runs:
         try:
             said = run(log, event)
         except Exception as error:  # noqa: BLE001 - whatever a forged event makes a check stumble over is a finding
             said = f"{event.type}: the check stumbles over it ({type(error).__name__}: {error})"
-        if said is None:
-            skipped[index] += 1
-        elif said:
-            check = RULES[index]
+        if said:
+            check = _OF[run]
             log.find(check.id, check.rule, said, event.seq)
+        elif said is None:
+            skipped[run] += 1
 
 
 @attrs.frozen(kw_only=True)
@@ -152,14 +179,10 @@ def tally(log: Checker, events: int, made: dict[str, int]) -> tuple[Tally, ...]:
     out = []
     batches = log.seen["batch"]
     for c in CHECKS.values():
-        looked = made.get(c.id, 0) if c.run is None else _looked(log, c)
+        looked = made.get(c.id, 0) if c.run is None else sum(log.seen[kind] for kind in _KINDS[c])
         whole = max(1 if c.on == LOG else batches if c.on == BATCH else events, looked)
         failed, idle = log.failed[c.id], log.ordinary if c.id in IDLE else 0
-        passed = max(0, looked - failed - idle - (log.skipped[_INDEX[c.id]] if c.id in _INDEX else 0))
+        passed = max(0, looked - failed - idle - (log.skipped[c.run] if c.run is not None else 0))
         rest = max(0, whole - failed - passed)
         out.append(Tally(check=c.id, rule=c.rule, passed=passed, failed=failed, not_applicable=rest))
     return tuple(out)
-
-
-def _looked(log: Checker, check: Check) -> int:
-    return sum(log.seen[kind] for kind, found in _PLACES.items() if any(c is check for c in found))

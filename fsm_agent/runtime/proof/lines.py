@@ -6,6 +6,7 @@ What the audit needs of a line is its bytes: body and hash. The body is parsed b
 import hashlib
 import io
 import os
+from binascii import unhexlify
 from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -21,6 +22,11 @@ from fsm_agent.stores.transfer import Source
 _EVENT: Final = b"fsm_agent/event/v1\x00"
 _HASH: Final = b',"hash":"'
 _TAIL: Final = len(_HASH) + 64 + len('"}')
+_LINE: Final = len(_HASH) + 64 + len('"}\n')
+_MARK: Final = slice(-_LINE, -_LINE + len(_HASH))
+_DIGEST: Final = slice(-_LINE + len(_HASH), -3)
+_BODY: Final = slice(-_LINE)
+_END: Final = b'"}\n'
 _SPECIAL: Final = b'{"$'
 _NAME: Final = len('{"$blob":"')
 _VALUE: Final = _NAME + 64 + len('","value":')
@@ -85,32 +91,28 @@ class Lines:
         at = number = seq = 0
         for number, line in enumerate(file, 1):
             try:
-                record = self._record(line, at, seq + 1)
+                if line[:3] == _SPECIAL:
+                    self._special(line, at)
+                else:
+                    seq += 1
+                    yield record_of(line, seq)
             except CorruptError as error:
                 self.fault = f"log line {number}: {error}"
                 return
-            size = len(line)
-            if record is not None:
-                seq += 1
-                yield record
-                if self._moved:
-                    file.seek(at + size)  # a value was looked up
-                    self._moved = False
-            at += size
+            at += len(line)
+            if self._moved:
+                file.seek(at)  # a value was looked up
+                self._moved = False
         if not number:
             self.fault = "log: the file is empty; a log starts with event 1"
 
-    def _record(self, line: bytes, at: int, number: int) -> Record | None:
-        """Return the event in *line*; of a large value remember where it stands."""
-        if not line.endswith(b"\n"):
-            raise CorruptError("it has no end; the file was cut there")
-        if line.startswith(_SPECIAL):
-            if not line.startswith(CHECKPOINT):
-                parse(line[:-1])
-                digest = line[_NAME : _NAME + 64]
-                self._values[bytes.fromhex(digest.decode())] = (at + _VALUE, len(line) - _VALUE - 2)
-            return None
-        return record_of(line[:-1], number)
+    def _special(self, line: bytes, at: int) -> None:
+        """Of a large value remember where it stands; a checkpoint is for those who ask for them."""
+        _whole(line)
+        if not line.startswith(CHECKPOINT):
+            parse(line[:-1])
+            digest = line[_NAME : _NAME + 64]
+            self._values[bytes.fromhex(digest.decode())] = (at + _VALUE, len(line) - _VALUE - 2)
 
     def value(self, digest: str) -> bytes:
         """Return a large value's bytes.
@@ -140,21 +142,25 @@ def _bytes(digest: str) -> bytes:
         return b""
 
 
+def _whole(line: bytes) -> None:
+    if not line.endswith(b"\n"):
+        raise CorruptError("it has no end; the file was cut there")
+
+
 def record_of(line: bytes, number: int) -> Record:
-    """Return the event in *line*, which has no end, as the log's *number*; what it says is not parsed.
+    """Return the event in *line*, which has an end, as the log's *number*; what it says is not parsed.
 
     Raises:
         CorruptError: The line is no event line.
     """
-    name = line[-_TAIL + len(_HASH) : -2]
-    if line[-_TAIL : -_TAIL + len(_HASH)] == _HASH and line[-2:] == b'"}':
+    mark, name, before = line[_MARK], line[_DIGEST], line[_BODY]
+    if mark == _HASH and line[-3:] == _END and name.islower():
         try:
-            digest = bytes.fromhex(name.decode("ascii"))
+            return Record(number, before + b"}", unhexlify(name))
         except ValueError:
-            return from_line(line)
-        if digest.hex().encode() == name:
-            return Record(number, line[:-_TAIL] + b"}", digest)
-    return from_line(line)
+            pass
+    _whole(line)
+    return from_line(line[:-1])
 
 
 def follow(run: str, file: BinaryIO, wanted: Container[int] = ()) -> tuple[Head, str, dict[int, bytes]]:
