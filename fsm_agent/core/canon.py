@@ -47,7 +47,39 @@ def check(value: Any, path: str = "$") -> None:
     Raises:
         ValueRefusedError: With the path of the first part that cannot be stored and what to do instead.
     """
-    _check(value, path, 0)
+    if not exact(value):
+        _check(value, path, 0)
+
+
+def exact(value: Any, depth: int = 0) -> bool:
+    """Whether JSON holds *value*, which lies *depth* levels deep, exactly: :func:`check` without a word about where."""
+    kind = type(value)
+    if kind is str:
+        return "\x00" not in value and (value.isascii() or _encodes(value))
+    if kind is int:
+        return MIN_INT <= value <= MAX_INT  # type: ignore[no-any-return]
+    if kind is dict:
+        if depth >= MAX_DEPTH:
+            return False
+        for key, item in value.items():
+            if type(key) is not str or not exact(key) or not exact(item, depth + 1):
+                return False
+        return True
+    if kind is list:
+        if depth >= MAX_DEPTH:
+            return False
+        return all(exact(item, depth + 1) for item in value)
+    if kind is float:
+        return value - value == 0.0  # type: ignore[no-any-return]  # neither infinite nor NaN
+    return value is None or kind is bool
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _check(value: Any, path: str, depth: int) -> None:

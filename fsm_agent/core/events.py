@@ -104,8 +104,13 @@ def chain(previous: bytes, body: bytes) -> bytes:
 def to_body(event: Event) -> bytes:
     """Return the canonical body of *event*; values must be checked."""
     seq, at, type_, data, task, cause, tx, actor = event
-    version = upcasting.UPCASTERS.version_of(type_)
-    body: dict[str, Any] = {"at": at, "data": data, "seq": seq, "type": type_, "v": version}
+    body: dict[str, Any] = {
+        "at": at,
+        "data": data,
+        "seq": seq,
+        "type": type_,
+        "v": upcasting.UPCASTERS.versions.get(type_, 1),
+    }
     if task is not None:
         body["task"] = task
     if cause is not None:

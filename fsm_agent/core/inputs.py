@@ -1,10 +1,11 @@
 """What can happen to a run from outside: one value per kind, handled one at a time by ``decide``.
 
-And the way back: the commands that a shell derives from the events it has stored.
+And the way back: the commands that a shell derives from the events it has stored. What every step makes anew is a
+named tuple, the rest are attrs classes; all are values, and are made by keyword.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -15,8 +16,7 @@ from fsm_agent.core.signals import Applied, Signal
 from fsm_agent.core.tools import ToolSpec
 
 
-@attrs.frozen(kw_only=True)
-class Env:
+class Env(NamedTuple):
     """What the core may not find out by itself.
 
     Attributes:
@@ -30,8 +30,7 @@ class Env:
     slots: int = 4
 
 
-@attrs.frozen(kw_only=True)
-class Usage:
+class Usage(NamedTuple):
     """What a call used up: tokens, and money in millionths of the unit."""
 
     tokens: int = 0
@@ -41,8 +40,7 @@ class Usage:
 NO_USAGE = Usage()
 
 
-@attrs.frozen(kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a tool did, classified at the boundary.
 
     Attributes:
@@ -113,8 +111,7 @@ class Tick:
     """Time has passed, or a slot is free: do what is due."""
 
 
-@attrs.frozen(kw_only=True)
-class Returned:
+class Returned(NamedTuple):
     """A call ended, or its deadline passed (the core's own clock raises that one)."""
 
     task: str
@@ -297,8 +294,7 @@ Input = (
 )
 
 
-@attrs.frozen(kw_only=True)
-class Call:
+class Call(NamedTuple):
     """Start a tool call now; its intent is stored.
 
     Attributes:

@@ -23,10 +23,11 @@ class Upcasters:
 
     Attributes:
         rows: All of them, without gaps from version 1 on.
+        versions: The version in which events of a type are written now, of those that have more than one.
     """
 
     rows: Mapping[tuple[str, int], Upcaster]
-    _latest: Mapping[str, int]
+    versions: Mapping[str, int]
 
     def __init__(self, rows: Mapping[tuple[str, int], Upcaster]) -> None:
         """Take the *rows*.
@@ -45,7 +46,7 @@ class Upcasters:
 
     def version_of(self, type_: str) -> int:
         """Return the version in which events of *type_* are written now."""
-        return self._latest.get(type_, 1)
+        return self.versions.get(type_, 1)
 
     def up(self, type_: str, version: int, data: dict[str, Any]) -> dict[str, Any]:
         """Return *data*, written as *version* of *type_*, in the present version.

@@ -237,7 +237,8 @@ class VirtualRun:
         spec = self._spec(command)
         if not spec.secret:
             return command
-        return attrs.evolve(command, args=self._judge.vault.reveal(spec, command.args))
+        args = self._judge.vault.reveal(spec, command.args)
+        return command._replace(args=args) if isinstance(command, Call) else attrs.evolve(command, args=args)
 
     def _is_out(self, task: str, attempt: int) -> bool:
         """Whether a call of this attempt will still answer. One that hangs for ever has lost its connection."""

@@ -37,11 +37,11 @@ class VolatileStore(MemoryStore):
         """Make everything appended so far durable."""
         super().flush()
         for name, run in self._runs.items():
-            self._durable[name] = len(run.records)
+            self._durable[name] = len(run.bodies)
 
     def crash(self) -> None:
         """Lose what is not durable, in every run. Leases stay: nobody was there to give them up."""
         for name, run in self._runs.items():
-            del run.records[self._durable.get(name, 0) :]
-            last = run.records[-1] if run.records else None
-            run.head = Head(last.seq, last.hash) if last is not None else genesis(name)
+            kept = self._durable.get(name, 0)
+            del run.bodies[kept:], run.hashes[kept:]
+            run.head = Head(kept, run.hashes[-1]) if kept else genesis(name)

@@ -245,9 +245,7 @@ class Chaos:
             outcome = self.lost(self.choose(3))
         task = self.lab.task(out.call.task)
         if not out.replied and task.state is TaskState.RUNNING and task.attempt == out.call.attempt:
-            outcome = attrs.evolve(
-                outcome, usage=Usage(tokens=self.choose(11))
-            )  # never more than was estimated
+            outcome = outcome._replace(usage=Usage(tokens=self.choose(11)))  # never more than was estimated
         out.replied = True
         self.feed(Returned(task=out.call.task, attempt=out.call.attempt, outcome=outcome))
 

@@ -17,7 +17,8 @@ from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Ask, Note, Outcome, Progressed, Returned, Tick
 from fsm_agent.core.machine import RunState
 from fsm_agent.core.signals import Applied, Signal
-from fsm_agent.runtime.driving.engine import Engine, needs_barrier
+from fsm_agent.runtime.driving.barriers import needs_barrier
+from fsm_agent.runtime.driving.engine import Engine
 from fsm_agent.stores.memory import MemoryStore
 from fsm_agent.testing.faulty_store import Breakage, FaultyStore
 from fsm_agent.testing.volatile import VolatileStore

@@ -27,8 +27,12 @@ def scope_of(
         at: Id of the task that reads: names are those of its own nested plan, then of what that stands in.
     """
     scope: dict[str, Any] = {}
+    plain = not taken and "/" not in at and not (run.plan is not None and run.plan.aliases)
     for root in roots:
-        if root == "$inputs":
+        if plain and root[0] == "$" and (named := run.tasks.get(root[1:])) is not None:
+            if named.state is TaskState.DONE:  # as nearly always
+                scope[root] = named.result
+        elif root == "$inputs":
             scope[root] = run.inputs
         elif root in members.ITEM:
             record = run.tasks.get(members.record_of(at))
@@ -44,8 +48,6 @@ def scope_of(
 def _named(run: Run, name: str, at: str, taken: Mapping[str, Task]) -> Task | None:
     """Return the task that *name* means to the task *at*."""
     aliases = run.plan.aliases if run.plan is not None else {}
-    if not (aliases or taken) and "/" not in at:
-        return run.tasks.get(name)
     for prefix in members.prefixes(at):
         full = aliases.get(prefix + name, prefix + name)
         found = taken.get(full) or run.tasks.get(full)

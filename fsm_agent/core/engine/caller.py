@@ -111,7 +111,7 @@ def bring_to_pending(turn: Turn, task: Task) -> None:
 def wait_until(turn: Turn, at: int) -> None:
     """A delay that was given is taken as waited for."""
     if at > turn.now:
-        turn.env = attrs.evolve(turn.env, now_us=at)
+        turn.env = turn.env._replace(now_us=at)
 
 
 def _planned(turn: Turn, name: str) -> None:

@@ -76,7 +76,7 @@ _VERDICTS: Final = {
 
 def opening(run: Run, given: Create, env: Env) -> tuple[Event, ...]:
     """Return the events with which the log of a decider begins. Its plan's steps name their tools."""
-    return decide(run, given, attrs.evolve(env, slots=0))
+    return decide(run, given, env._replace(slots=0))
 
 
 def observe(run: Run, given: Seen, env: Env) -> tuple[Event, ...]:
@@ -174,7 +174,7 @@ def _tentative(
         )
     run.begin()
     try:
-        turn = Turn(run, attrs.evolve(env, slots=0))
+        turn = Turn(run, env._replace(slots=0))
         make(turn)
         _ask_instead(turn)
         _end(turn)

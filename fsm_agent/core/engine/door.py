@@ -27,7 +27,7 @@ from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans.members import condition
-from fsm_agent.core.signals import Signal
+from fsm_agent.core.signals import Effect, Signal
 from fsm_agent.core.tools import ToolSpec, argument_faults
 
 
@@ -175,7 +175,7 @@ def _call(
         refuse(turn, task, Signal.BAD_REQUEST, "; ".join(faults))
         return True
     digest = args_digest(spec, args)
-    if spec.effect != "read" and standing.made_before(turn, task, digest):
+    if spec.effect is not Effect.READ and standing.made_before(turn, task, digest):
         return True
     key = run.key_of(task, digest)
     why = effect_before(run, task, spec, key) if spec.effect in WRITES else ""
@@ -242,12 +242,13 @@ def start(
         planned: Digest of what the plan resolved to, where a person made other arguments of it.
     """
     digest, key = known_as
+    effect = spec.effect._value_
     data: dict[str, Any] = {
         "attempt": task.attempt + 1,
         "tool": spec.name,
         "args": args,
         "args_digest": digest,
-        "effect": spec.effect.value,
+        "effect": effect,
         "key": key,
         "deadline_at": deadline_at,
     }
@@ -255,9 +256,9 @@ def start(
         data["approval"] = approval
     if planned:
         data["planned_digest"] = planned
-    if wanted.tokens or wanted.cost_micros:
+    if wanted is not NO_USAGE and (wanted.tokens or wanted.cost_micros):
         data["reserve"] = {"tokens": wanted.tokens, "cost_micros": wanted.cost_micros}
-    turn.move(task, "start", data, effect=spec.effect.value)
+    turn.move(task, "start", data, effect=effect)
 
 
 def _past(at: int | None, now: int) -> bool:

@@ -120,7 +120,7 @@ def rule_on(run: Run, task: Task | None, signal: Signal) -> Ruling:
         signal: What happened.
     """
     table = run.rules
-    machine, state = ("run", "running") if task is None else ("task", task.state.value)
+    machine, state = ("run", "running") if task is None else ("task", task.state._value_)
     outright = table.outright(machine, state, signal)
     if outright is not None and (task is None or not (task.step.on_failure or task.parent)):
         row, why = outright
@@ -167,8 +167,7 @@ def fire(
         The decision.
     """
     run = turn.run
-    ruling = rule_on(run, task, signal)
-    row, decide, why = ruling.row, ruling.decide, ruling.why
+    facts, rule, decide, why, row = rule_on(run, task, signal)
     reason = f"{why}: {because}" if because else why
     params: dict[str, Any] = {}
     if decide is Decision.RETRY and task is not None:
@@ -182,11 +181,11 @@ def fire(
     elif decide is Decision.RECONCILE and task is not None:
         params["probe_at"] = probe_time(turn, task, row)
     data: dict[str, Any] = {
-        "state": "running" if task is None else task.state.value,
-        "signal": signal.value,
-        "facts": ruling.facts,
-        "rule": ruling.rule,
-        "decide": decide.value,
+        "state": "running" if task is None else task.state._value_,
+        "signal": signal._value_,
+        "facts": facts,
+        "rule": rule,
+        "decide": decide._value_,
         "reason": reason,
     }
     if params:

@@ -245,7 +245,7 @@ def begin(
         who: Who forks; answers for what is told of the family's effects.
         env: Time and chance.
     """
-    turn = Turn(run, attrs.evolve(env, slots=0))
+    turn = Turn(run, env._replace(slots=0))
     there = [k for k in known if k.there]
     data = {
         "run": run.id,

@@ -11,8 +11,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-import attrs
-
 from fsm_agent.core import canon
 from fsm_agent.core.audit.answers import Explained
 from fsm_agent.core.audit.why import explain
@@ -207,12 +205,12 @@ class Decider:
             signal = outcome.signal or Signal.UNCLASSIFIED_ERROR
             words = words or str((outcome.error or {}).get("message", ""))
             if applied is not None:
-                outcome = attrs.evolve(outcome, applied=applied_named(applied) or outcome.applied)
+                outcome = outcome._replace(applied=applied_named(applied) or outcome.applied)
         if retry_after_s is not None:
-            outcome = attrs.evolve(outcome, retry_after_us=max(0, round(retry_after_s * 1_000_000)))
+            outcome = outcome._replace(retry_after_us=max(0, round(retry_after_s * 1_000_000)))
         found = _copy(result)
         if signal is Signal.SUCCESS:
-            outcome = attrs.evolve(outcome, value=found)
+            outcome = outcome._replace(value=found)
         seen = Seen(
             task=task,
             signal=signal,

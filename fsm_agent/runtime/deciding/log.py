@@ -11,7 +11,8 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.events import Event, Head, genesis, seal, to_line
 from fsm_agent.core.inputs import Create, Env
-from fsm_agent.runtime.driving.engine import LEASE_US, needs_barrier
+from fsm_agent.runtime.driving.barriers import needs_barrier
+from fsm_agent.runtime.driving.engine import LEASE_US
 from fsm_agent.runtime.driving.owner import is_dead, owner_name
 from fsm_agent.runtime.ports import Ports
 from fsm_agent.stores import open_store

@@ -5,6 +5,7 @@ returns is carried out. Everything happens on one event loop; nothing here decid
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -145,16 +146,21 @@ class Driver:
             raise self.failure
 
     def _pump(self) -> None:
+        """Handle all that has come in, and wait for the disk once for all of it."""
         self._pumping = False
-        while self._queue and self.failure is None:
-            given = self._queue.popleft()
-            try:
-                self._carry_out(self.engine.feed(self._weighed(given)))
-            except RefusedError:
-                continue  # logged by the engine; a tool's stale word changes nothing
-            except BaseException as error:  # noqa: BLE001 - whoever waits for the run gets it
-                self._fail(error)
-                return
+        commands: list[Command] = []
+        try:
+            while self._queue and self.failure is None:
+                given = self._queue.popleft()
+                with contextlib.suppress(
+                    RefusedError
+                ):  # logged by the engine; a tool's stale word changes nothing
+                    commands += self.engine.feed(self._weighed(given), held=True)
+            self.engine.settle()
+            self._carry_out(commands)
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the run gets it
+            self._fail(error)
+            return
         self._after()
 
     def _weighed(self, given: Input) -> Input:

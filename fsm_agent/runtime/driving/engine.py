@@ -36,6 +36,7 @@ from fsm_agent.core.inputs import (
 )
 from fsm_agent.core.machine import FINAL_RUN_STATES
 from fsm_agent.core.tools import ToolSpec
+from fsm_agent.runtime.driving import barriers
 from fsm_agent.runtime.ports import Ahead, Ports
 from fsm_agent.runtime.proof.heads import NOWHERE, Heads
 from fsm_agent.stores.base import Lease, Store
@@ -51,36 +52,8 @@ Listener = Callable[[Sequence[Event]], None]
 """Told of every batch of events once it is durable."""
 
 
-def needs_barrier(event: Event) -> bool:
-    """Whether *event* must be durable before anything is done about it, or anybody is told that it is.
-
-    The beginning and the end of a run, every word of a person, the intent of every call that is no read, and every
-    question to a planner, which is counted before it costs anything.
-    """
-    kind = event.type
-    if kind == "task_moved" and event.data["trigger"] == "start":
-        return event.data["effect"] != "read"  # type: ignore[no-any-return]
-    if kind == "probe_sent":
-        return bool(event.data["repeat"])  # it is the call once more, and what kills its process must count
-    if event.actor is not None and event.actor["kind"] == "human" and kind != "move_refused":
-        return True
-    return kind in _AWAITED
-
-
-_AWAITED = frozenset(
-    {"run_created", "run_closed", "owner_changed", "approval_answered", "run_asked", "planner_asked"}
-)
-
-
-def _goes_out(event: Event) -> bool:
-    """Whether a call or a probe follows *event*."""
-    return event.type == "probe_sent" or (event.type == "task_moved" and event.data["trigger"] == "start")
-
-
 _IN_PLACE = frozenset({Returned, Tick, Progressed, Probed, Proposed, TakeOver, Create})
 """What no person says moves the state at once; a person's word does once the log has it."""
-_KEPT = frozenset({"approval_answered", "run_closed"})
-"""After these the head is kept at once."""
 
 
 def _of_letter(event: Event, letter: str) -> Event:
@@ -140,6 +113,7 @@ class Engine:
         self._heads = heads
         self._kept = head
         self._repairs = len(store.repairs)
+        self._owed = barriers.NOTHING
         self._dead: str = ""
 
     @classmethod
@@ -271,12 +245,14 @@ class Engine:
         """Return when the next :class:`Tick` is due, UTC epoch in microseconds; None for never."""
         return self.run.next_due()
 
-    def feed(self, given: Input, *, letter: str | None = None) -> list[Command]:
+    def feed(self, given: Input, *, letter: str | None = None, held: bool = False) -> list[Command]:
         """Handle one input: decide, append, and return what must be done now.
 
         Args:
             given: The input.
             letter: Name of the letter that a person's word came in; the log names it, so it is taken once.
+            held: More inputs follow at once. What is returned must not be done before :meth:`settle`: whatever has to
+                be durable first is made so there, for all of them together.
 
         Raises:
             RefusedError: It does not fit; logged as ``move_refused``, nothing else changed.
@@ -305,12 +281,12 @@ class Engine:
             return []
         if letter is not None:
             events = (_of_letter(events[0], letter), *events[1:])
-        barrier = self._append(events)
+        owed = self._append(events, held=held)
         if not in_place:
             for event in events:
                 apply(run, event)
-        if barrier:
-            self._durable(keep=any(event.type in _KEPT for event in events))
+        if owed >= barriers.DURABLE:
+            self._durable(keep=owed == barriers.KEPT)
         found = commands(run, events)
         if len(self.store.repairs) > self._repairs:
             self._note_repairs(env)
@@ -348,16 +324,36 @@ class Engine:
         if turn.events:
             self._append(tuple(turn.events))
 
-    def _append(self, events: tuple[Event, ...]) -> bool:
-        """Append *events*, and return whether everything up to them is durable now.
+    def settle(self) -> None:
+        """Make durable what the commands of *held* inputs wait for; then they may be carried out.
+
+        Raises:
+            FencedError: Another owner took the run over.
+            StoreError: It could not be stored. The engine is dead: open the run again.
+        """
+        owed, self._owed = self._owed, barriers.NOTHING
+        if owed == barriers.NOTHING:
+            return
+        try:
+            if owed == barriers.WRITTEN:
+                self.store.write()
+                return
+            self.store.flush()
+        except BaseException as error:
+            self._dead = str(error) or repr(error)
+            raise
+        self._durable(keep=owed == barriers.KEPT)
+
+    def _append(self, events: tuple[Event, ...], *, held: bool = False) -> int:
+        """Append *events*, and return what was owed to them and has been done: see :mod:`.barriers`.
 
         Those of a person's word are applied to the state only afterwards. Whatever goes wrong here, the state in
         memory may be ahead of the log or behind it: nothing more is done with it.
-
-        Once a run has been taken over, a read that ends its process must count, too, or it would end one process
-        after the other: its start is written before it is made. That outlives the process and waits for no disk.
         """
-        barrier = any(map(needs_barrier, events))
+        owed = barriers.owed(events, heir=self.lease.epoch > 1)
+        if held:
+            self._owed = max(self._owed, owed)
+            owed = barriers.NOTHING
         try:
             records, blobs = seal(self.head, events)
             self.head = self.store.append(
@@ -365,18 +361,18 @@ class Engine:
                 self.head,
                 records,
                 blobs=blobs,
-                barrier=barrier,
+                barrier=owed >= barriers.DURABLE,
                 state=self._state_after(events),
                 now_us=events[-1].at - self._behind_us,
             )
-            if not barrier and self.lease.epoch > 1 and any(map(_goes_out, events)):
+            if owed == barriers.WRITTEN:
                 self.store.write()
         except BaseException as error:
             self._dead = str(error) or repr(error)
             raise
         if self._listeners:
             self._untold.extend(events)
-        return barrier
+        return owed
 
     def _state_after(self, events: tuple[Event, ...]) -> str:
         run = self.run

@@ -144,7 +144,7 @@ class Judge:
                 )
             case _:
                 assert_never(ending)
-        return attrs.evolve(outcome, usage=usage, duration_us=duration_us)
+        return outcome._replace(usage=usage, duration_us=duration_us)
 
     def error(
         self, tool: ToolSpec, signal: Signal, code: str, message: str, *, applied: Applied = Applied.NO
