@@ -60,9 +60,7 @@ def interpreter(peer: Peer, place: Path) -> str:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             last = done.stderr.strip().splitlines()[-1:] or ["no word about it"]
-            raise LeftOutError(
-                f"its environment cannot be made ({last[0]}); see {pins.relative_to(HERE.parent)}"
-            )
+            raise LeftOutError(f"its environment cannot be made ({last[0]}); see {pins.relative_to(HERE)}")
     (home / "complete").touch()
     return str(python)
 

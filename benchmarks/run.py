@@ -3,7 +3,7 @@
 Ours and the floor run in turns in this process, so their ratio means something on a machine that does other things as
 well. ``--quick`` takes less than a minute, ``--full`` adds 100,000 steps, ``--only NAME`` measures a part, ``--peers`` sets
 this engine beside others (each in a virtual environment of its own, which is made at the first time), ``--json FILE`` keeps
-everything, ``--write PAGE`` puts the table between the marks of a page. The exit code is 1 if a promise is not kept and
+everything, ``--write PAGE…`` puts the tables between the marks of pages. The exit code is 1 if a promise is not kept and
 ``--check`` was given.
 """
 
@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks import again, beside, parts, running, sizes, table
+from benchmarks import again, beside, parts, running, sizes, table, where
 from benchmarks.goals import Row
 from benchmarks.settings import Settings
 from benchmarks.timing import ROUNDS
@@ -40,6 +40,7 @@ GROUPS: dict[str, Callable[[Settings], Iterator[Row]]] = {
     "plan": parts.plan,
     "replan": parts.replan,
     "install": parts.installation,
+    "where": where.where,
 }
 """What there is to be measured, by name."""
 
@@ -58,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
         "--cache", type=Path, help="where their environments are kept; the user's cache by default"
     )
     found.add_argument("--json", type=Path, metavar="FILE")
-    found.add_argument("--write", type=Path, metavar="PAGE")
+    found.add_argument("--write", type=Path, nargs="+", default=[], metavar="PAGE")
     found.add_argument("--check", action="store_true")
     found.add_argument(
         "--folder", type=Path, help="where files are made and removed; the system's by default"
@@ -84,8 +85,8 @@ def main() -> int:
     if options.json:
         kept = {"facts": known, "rows": [row.as_json() for row in rows]}
         options.json.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if options.write:
-        table.write(options.write, f"{table.heading(known)}\n\n{table.markdown(rows)}")
+    for page in options.write:
+        table.write(page, rows, known)
     return int(options.check and any(row.met == "missed" for row in rows))
 
 

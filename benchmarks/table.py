@@ -3,15 +3,16 @@
 import datetime as dt
 import os
 import platform
+import re
 import sqlite3
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.goals import Row
 
-BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
+_BLOCK = re.compile(r"(<!-- figures(?:: (?P<names>[^>]*?))? -->\n).*?(<!-- end of figures -->)", re.DOTALL)
 _HEAD = ("what", "of", "figure", "must", "aim", "met", "made of")
 
 
@@ -49,10 +50,10 @@ def cells(row: Row) -> tuple[str, ...]:
     return (row.what, row.case, f"{number(row.value)} {row.unit}", *limits, row.met, made)
 
 
-def markdown(rows: Iterable[Row]) -> str:
-    """Return the rows as a table in Markdown."""
+def markdown(rows: Iterable[Row], *, columns: int = len(_HEAD)) -> str:
+    """Return the rows as a table in Markdown, of so many columns."""
     lines = [_HEAD, tuple("---" for _ in _HEAD), *map(cells, rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(line[:columns])} |" for line in lines)
 
 
 def heading(known: dict[str, Any]) -> str:
@@ -63,20 +64,41 @@ def heading(known: dict[str, Any]) -> str:
     )
 
 
-def write(page: Path, text: str) -> None:
-    """Put *text* between the marks of *page*.
+def filled(text: str, rows: Sequence[Row], known: dict[str, Any]) -> str:
+    """Return *text* with tables of *rows* between its marks.
+
+    ``<!-- figures -->`` is filled with all that was found, ``<!-- figures: reads log -->`` with what is promised of these
+    groups, in short; ``<!-- end of figures -->`` ends either.
 
     Raises:
-        SystemExit: The page has no marks.
+        SystemExit: It has no marks, or a group that is named there was not measured.
     """
-    before = page.read_text(encoding="utf-8")
-    head, begin, rest = before.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
+
+    def one(found: re.Match[str]) -> str:
+        if found["names"] is None:
+            table = f"{heading(known)}\n\n{markdown(rows)}"
+        else:
+            names = found["names"].split()
+            missing = sorted(set(names) - {row.group for row in rows})
+            if missing:
+                raise SystemExit(
+                    f"figures of {', '.join(missing)}: they were not measured; measure them in the same call"
+                )
+            quoted = [row for row in rows if row.group in names and row.goal is not None]
+            table = f"{markdown(quoted, columns=3)}\n\n{heading(known)}"
+        return f"{found[1]}\n{table}\n\n{found[3]}"
+
+    text, count = _BLOCK.subn(one, text)
+    if not count:
         raise SystemExit(
-            f"page {page}: it has no {BEGIN} with {END} after it; write them where the table belongs"
+            "page: it has no <!-- figures --> with <!-- end of figures --> after it; write them into it"
         )
-    page.write_text(f"{head}{begin}\n\n{text}\n\n{end}{tail}", encoding="utf-8")
+    return text
+
+
+def write(page: Path, rows: Sequence[Row], known: dict[str, Any]) -> None:
+    """Fill the tables of *page*."""
+    page.write_text(filled(page.read_text(encoding="utf-8"), rows, known), encoding="utf-8")
 
 
 def show(row: Row) -> None:

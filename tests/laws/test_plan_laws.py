@@ -1,5 +1,6 @@
 """Laws of plans: whatever is adopted reads back as itself, and whatever is wrong is found where it is."""
 
+import gc
 import graphlib
 import json
 
@@ -10,7 +11,9 @@ from hypothesis import strategies as st
 
 from fsm_agent.core.errors import PlanError
 from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import shape as planshape
 from fsm_agent.core.plans import text as plantext
+from fsm_agent.core.plans.faults import Faults
 from fsm_agent.core.plans.plan import Plan, Step
 from fsm_agent.runtime.planning.plans import Plan as PublicPlan
 
@@ -137,6 +140,70 @@ def test_what_is_adopted_reads_back_as_itself(document):
     again, logged = planning.load(plan.doc), planning.trusted(json.loads(json.dumps(plan.doc)))
     assert facts(again) == facts(plan) == facts(logged)
     assert again.digest == plan.digest == logged.digest
+
+
+@st.composite
+def successors(draw):
+    """Return a plan and what takes its place: some of its steps as they stand, some changed, some gone, some new."""
+    first, other = draw(plans), draw(plans)
+    stands = {doc["id"]: doc for doc in planning.load(first).doc["steps"]}
+    kinds = st.sampled_from(["stands", "same words", "worded anew", "new"])
+    found = []
+    for doc in other["steps"]:
+        known, kind = stands.get(doc["id"]), draw(kinds)
+        if known is None or kind == "new":
+            found.append(doc)
+        elif kind == "worded anew":
+            found.append({**known, "description": draw(words)})
+        else:
+            found.append(known if kind == "stands" else json.loads(json.dumps(known)))
+    if found and draw(st.booleans()):
+        found[0] = {**found[0], "replaces": draw(st.sampled_from([*stands]))}
+    return first, {**other, "steps": found}
+
+
+@few
+@given(successors())
+def test_a_plan_that_takes_the_place_of_another_is_the_one_that_stands_in_its_document(pair):
+    base = planning.load(pair[0])
+    kept, steps = json.dumps(base.doc), base.steps
+    full, _ = planshape.full(pair[1], Faults())
+
+    def outcome(made):
+        try:
+            plan = made()
+        except PlanError as error:
+            return [str(fault) for fault in error.faults]
+        return facts(plan), plan.digest, json.loads(json.dumps(plan.doc))
+
+    assert outcome(lambda: planning.changed(full, base)) == outcome(lambda: planning.load(pair[1]))
+    assert json.dumps(base.doc) == kept  # what is taken over is not changed in its place
+    assert base.steps is steps
+
+
+@few
+@given(plans, plans)
+def test_a_plan_from_the_log_is_the_same_whatever_stood_before_it(first, second):
+    base, plan = planning.load(first), planning.load(second)
+    text = json.dumps(plan.doc)
+    digest, expected = plan.digest, facts(plan)
+    del plan
+    gc.collect()  # else it is known, and not read again
+    again = planning.trusted(json.loads(text), base)
+    assert (facts(again), again.digest) == (expected, digest)
+
+
+def test_what_says_the_same_is_the_very_step_and_what_differs_by_a_type_is_not():
+    base = planning.load(
+        {"steps": [{"id": n, "tool": "t", "args": {"n": 1}} for n in "abc"] + [{"id": "d", "plan": {"steps": [{"id": "x", "tool": "t"}]}}]}
+    )  # fmt: skip
+    docs = json.loads(json.dumps(base.doc))["steps"]
+    docs[1]["args"]["n"] = True
+    docs[2]["args"]["n"] = 1.0
+    new = planning.changed({"steps": docs}, base)
+    assert [a is b for a, b in zip(new.steps, base.steps, strict=True)] == [True, False, False, True]
+    assert [step.args.source["n"] for step in new.steps[:3]] == [1, True, 1.0]
+    assert [type(doc["args"]["n"]) for doc in new.doc["steps"][:3]] == [int, bool, float]
 
 
 @few

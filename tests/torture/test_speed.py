@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.scaling import document, shape
+from benchmarks.shapes import shape
+from benchmarks.slot import document
 from fsm_agent.core.audit.audit import audit
 from fsm_agent.core.inputs import Call, Create, Outcome, Returned
 from fsm_agent.core.plans import planning

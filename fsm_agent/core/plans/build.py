@@ -4,11 +4,12 @@
 yields is what was adopted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import attrs
 
+from fsm_agent.core import canon
 from fsm_agent.core.language import expr, refs
 from fsm_agent.core.plans.numbers import micros
 from fsm_agent.core.plans.plan import (
@@ -19,6 +20,7 @@ from fsm_agent.core.plans.plan import (
     Dependency,
     Estimate,
     OnFailure,
+    Plan,
     Step,
 )
 from fsm_agent.core.signals import Decision
@@ -30,10 +32,28 @@ _NO_ARGS: Final = refs.parse({})
 
 @attrs.define
 class Parsed:
-    """Expressions by text and templates by pointer: each is parsed once per document."""
+    """Expressions by text and templates by pointer: each is parsed once per document.
+
+    ``standing`` are the steps that are taken over from another plan, by the identity of their documents, which that
+    plan keeps alive: what is said of them was read before.
+    """
 
     exprs: dict[str, expr.Expr] = attrs.field(factory=dict)
     templates: dict[str, refs.Template] = attrs.field(factory=dict)
+    standing: dict[int, Step] = attrs.field(factory=dict)
+
+    def take_over(self, docs: Iterable[Any], base: Plan) -> list[Any]:
+        """Return *docs* with the very documents of *base* where those say the same, byte for byte."""
+        own = {step.id: (doc, step) for step, doc in zip(base.steps, base.doc["steps"], strict=True)}
+        found = []
+        for doc in docs:
+            name = doc.get("id") if type(doc) is dict else None
+            known = own.get(name) if type(name) is str else None
+            if known is not None and (known[0] is doc or canon.encode(known[0]) == canon.encode(doc)):
+                doc = known[0]  # noqa: PLW2901
+                self.standing[id(doc)] = known[1]
+            found.append(doc)
+        return found
 
     def expr(self, text: str) -> expr.Expr:
         """Return *text* compiled.
@@ -83,7 +103,10 @@ def build(doc: Mapping[str, Any], parsed: Parsed) -> dict[str, Any]:
 
 def steps_of(docs: list[dict[str, Any]], prefix: str, at: str, parsed: Parsed) -> tuple[Step, ...]:
     """Return the steps of one plan; ids of a nested one begin with *prefix*, such as ``s4/``."""
-    return tuple([_step(doc, prefix, f"{at}/{place}", parsed) for place, doc in enumerate(docs)])
+    known = parsed.standing
+    return tuple(
+        [known.get(id(doc)) or _step(doc, prefix, f"{at}/{place}", parsed) for place, doc in enumerate(docs)]
+    )
 
 
 def _step(doc: Mapping[str, Any], prefix: str, at: str, parsed: Parsed) -> Step:

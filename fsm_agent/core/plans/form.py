@@ -188,13 +188,21 @@ def _steps(form: Form, value: Any, at: str) -> list[dict[str, Any]] | None:
         return []
     if not value:
         form.faults.add(at, "no-steps", "the plan has no steps", "give at least one step")
-    out = [_step(form, step, f"{at}/{place}") for place, step in enumerate(value)]
+    known = form.parsed.standing
+    out = [
+        step if id(step) in known else _step(form, step, f"{at}/{place}") for place, step in enumerate(value)
+    ]
     new_names = {step["replaces"]: step["id"] for step in out if "replaces" in step}
     if new_names:
-        for step in out:
-            if "depends_on" in step:
-                step["depends_on"] = [_rebound(dependency, new_names) for dependency in step["depends_on"]]
+        out = [_bound_anew(step, new_names) for step in out]
     return out
+
+
+def _bound_anew(step: dict[str, Any], new_names: Mapping[str, str]) -> dict[str, Any]:
+    """Return *step* with what it depends on under the new names; one that is taken over is not changed in place."""
+    old = step.get("depends_on", [])
+    new = [_rebound(dependency, new_names) for dependency in old]
+    return step if new == old else {**step, "depends_on": new}
 
 
 def _rebound(dependency: str | dict[str, Any], new_names: Mapping[str, str]) -> str | dict[str, Any]:

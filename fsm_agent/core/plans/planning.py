@@ -55,14 +55,66 @@ def load(
         PlanError: With all faults; their pointers lead into *document* as it was given.
     """
     faults = planfaults.Faults()
-    with _collecting_later():
+    with collecting_later():
         full, origin = planshape.full(document, faults, earlier or ())
         if full is None:
             raise planfaults.error([_as_written(fault, origin) for fault in faults.found])
-        parsed = planbuild.Parsed()
-        doc = planform.normal(full, planread.Form(faults, parsed))
-        plan = into(**planbuild.build(doc, parsed), doc=doc, digest=canon.value_digest("plan", doc))
-        planuses.look(plan, faults, earlier)
+        plan = _planned(full, into, planbuild.Parsed(), faults, earlier)
+    return _sound(plan, origin, faults, tools, default_tool)
+
+
+def changed(
+    document: dict[str, Any],
+    base: Plan,
+    *,
+    tools: Mapping[str, ToolSpec] | None = None,
+    default_tool: str | None = None,
+    earlier: Collection[str] | None = None,
+) -> Plan:
+    """Return the plan that *document* describes and that takes the place of *base*: the same as :func:`load` gives.
+
+    What *base* says in the same bytes is taken over as it stands there, and not read again.
+
+    Args:
+        document: A full document as :func:`fsm_agent.core.plans.shape.full` gives it; nobody changes it any more.
+        base: The plan in force.
+        tools: As for :func:`load`.
+        default_tool: As for :func:`load`.
+        earlier: As for :func:`load`.
+
+    Raises:
+        PlanError: With all faults.
+    """
+    faults, parsed = planfaults.Faults(), planbuild.Parsed()
+    if not planshape.bearable(document["steps"], faults):
+        raise planfaults.error(faults.found)
+    with collecting_later():
+        steps = parsed.take_over(document["steps"], base)
+        plan = _planned({**document, "steps": steps}, Plan, parsed, faults, earlier)
+    return _sound(plan, planshape.Origin(), faults, tools, default_tool)
+
+
+def _planned(
+    full: dict[str, Any],
+    into: type[P],
+    parsed: planbuild.Parsed,
+    faults: planfaults.Faults,
+    earlier: Collection[str] | None,
+) -> P:
+    doc = planform.normal(full, planread.Form(faults, parsed))
+    plan = into(**planbuild.build(doc, parsed), doc=doc, digest=canon.value_digest("plan", doc))
+    planuses.look(plan, faults, earlier)
+    return plan
+
+
+def _sound(
+    plan: P,
+    origin: planshape.Origin,
+    faults: planfaults.Faults,
+    tools: Mapping[str, ToolSpec] | None,
+    default_tool: str | None,
+) -> P:
+    """Return *plan* if it has no fault, also none that only *tools* can tell."""
     if tools is not None:
         found = check(plan, tools, default_tool=default_tool, warnings=False)
         faults.found += _of_toolbox(found, faults.found)
@@ -73,7 +125,7 @@ def load(
 
 
 @contextlib.contextmanager
-def _collecting_later() -> Iterator[None]:
+def collecting_later() -> Iterator[None]:
     """Keep the garbage collector from looking for garbage while many values are made that all stay.
 
     It finds none, and takes most of the time of a plan of 10,000 steps.
@@ -135,15 +187,18 @@ _KNOWN: Final[WeakValueDictionary[str, Plan]] = WeakValueDictionary()
 """Plans that are alive, by digest: the run that adopts a plan need not hold a second copy of it."""
 
 
-def trusted(doc: Mapping[str, Any]) -> Plan:
+def trusted(doc: Mapping[str, Any], base: Plan | None = None) -> Plan:
     """Return the plan whose normal form is *doc*, from our own log, without proving again what was proved.
 
-    The same value as :func:`load` gives for it.
+    The same value as :func:`load` gives for it. What *base*, the plan before it, says in the same bytes is taken over.
     """
     digest = canon.value_digest("plan", doc)
     plan = _KNOWN.get(digest)
     if plan is None:
-        with _collecting_later():
-            fields = planbuild.build(doc, planbuild.Parsed())
+        parsed = planbuild.Parsed()
+        with collecting_later():
+            if base is not None:
+                doc = {**doc, "steps": parsed.take_over(doc["steps"], base)}
+            fields = planbuild.build(doc, parsed)
         _KNOWN[digest] = plan = Plan(**fields, doc=doc, digest=digest)
     return plan

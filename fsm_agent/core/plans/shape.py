@@ -81,14 +81,7 @@ def full(document: Any, faults: Faults, taken: Collection[str] = ()) -> tuple[di
         return None, origin
     steps = document.get("steps")
     if isinstance(steps, list):
-        count = _count(steps)
-        if count > MAX_STEPS:
-            faults.add(
-                "/steps",
-                "too-many-steps",
-                f"{count} steps were found",
-                f"at most {MAX_STEPS} are allowed; split the plan",
-            )
+        if not bearable(steps, faults):
             return None, origin
         _rename(steps, origin, faults)
         _unpack(steps)
@@ -98,15 +91,27 @@ def full(document: Any, faults: Faults, taken: Collection[str] = ()) -> tuple[di
     return document, origin
 
 
+def bearable(steps: list[Any], faults: Faults) -> bool:
+    """Whether there are not too many *steps*, nested ones included; notes it if there are."""
+    count = _count(steps)
+    if count > MAX_STEPS:
+        fix = f"at most {MAX_STEPS} are allowed; split the plan"
+        faults.add("/steps", "too-many-steps", f"{count} steps were found", fix)
+    return count <= MAX_STEPS
+
+
 def _exact(value: Any, depth: int) -> bool:
     """Whether JSON holds *value* exactly: the quick form of :func:`canon.check`, without a path."""
     kind = type(value)
     if kind is str:
         return _storable(value)
     if kind is dict:
-        return depth < MAX_DEPTH and all(
-            type(key) is str and _storable(key) and _exact(item, depth + 1) for key, item in value.items()
-        )
+        if depth >= MAX_DEPTH:
+            return False
+        for key, item in value.items():
+            if type(key) is not str or not _storable(key) or not _exact(item, depth + 1):
+                return False
+        return True
     if kind is list:
         return depth < MAX_DEPTH and all(_exact(item, depth + 1) for item in value)
     if kind is int:

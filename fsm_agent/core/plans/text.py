@@ -77,9 +77,8 @@ def read(text: str | bytes) -> Any:
         found = "no JSON object or array was found"
         raise _refusal(source, 0, "no-json", found, "give the plan as one JSON document")
     telling = telling or blocks
-    first = json.dumps(telling[0].value, sort_keys=True)
     for block in telling[1:]:
-        if json.dumps(block.value, sort_keys=True) != first:
+        if json.dumps(block.value, sort_keys=True) != json.dumps(telling[0].value, sort_keys=True):
             found = f"two different JSON blocks were found, the first at {_place(source, telling[0].start)}"
             raise _refusal(source, block.start, "ambiguous", found, "give exactly one plan")
     return telling[0].value

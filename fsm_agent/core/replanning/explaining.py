@@ -4,15 +4,15 @@ It says why, what changed, what stays, and what somebody will be asked before it
 descriptions. Words of tools and people stand in it as they came, cut short; nothing of it is ever acted on.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import TaskState
-from fsm_agent.core.plans.members import walk
-from fsm_agent.core.plans.plan import Plan
+from fsm_agent.core.plans.members import planned_as
+from fsm_agent.core.plans.plan import Step
 from fsm_agent.core.replanning.strategy import Diff
 
 LANGUAGES: Final = ("en", "zh")
@@ -21,24 +21,36 @@ _MOST: Final = 8
 _LONGEST: Final = 200
 """Of words from outside so many characters."""
 
+Naming = Callable[[str], str]
+"""From the id of a step to what it is called."""
+
 
 def explanations(
-    run: Run, new: Plan, diff: Diff, *, signal: str, about: Task | None, words: Mapping[str, str]
+    run: Run,
+    new: Mapping[str, Step],
+    diff: Diff,
+    *,
+    signal: str,
+    about: Task | None,
+    words: Mapping[str, str],
 ) -> dict[str, str]:
     """Return the paragraph in each of :data:`LANGUAGES`.
 
     Args:
         run: The state before the change.
-        new: The plan that takes the place of the present one.
+        new: The steps that are tasks, by id, of the plan that takes the place of the present one.
         diff: What differs.
         signal: What made it necessary; empty if a person wished it.
         about: The step that it is about, or None.
         words: What the person said, or why a repair helps, in each language; may be empty.
     """
-    assert run.plan is not None, "no plan to change"
-    names = _names(run.plan) | _names(new)
-    done = [i for i in diff.kept if i in run.tasks and run.tasks[i].state is TaskState.DONE]
-    asked = {s.id for s in walk(new.steps) if s.requires_confirmation}
+    tasks = run.tasks
+
+    def name(i: str) -> str:
+        step = new[i] if i in new else tasks[i].step if planned_as(i) == i else None
+        return (_short(step.description) if step is not None else "") or i
+
+    done = {i: None for i in diff.kept if i in tasks and tasks[i].state is TaskState.DONE}
     groups = {
         "added": [i for i in diff.added if i not in diff.reused],
         "changed": diff.changed,
@@ -46,18 +58,14 @@ def explanations(
         "reused": diff.reused,
         "done": done,
         "kept": [i for i in diff.kept if i not in done],
-        "asked": [i for i in (*diff.added, *diff.changed) if i in asked],
+        "asked": [i for i in (*diff.added, *diff.changed) if new[i].requires_confirmation],
     }
     return {
         lang: _paragraph(
-            _WORDS[lang], groups, names, _cause(run, lang, signal, about, words.get(lang, ""), names)
+            _WORDS[lang], groups, name, _cause(run, lang, signal, about, words.get(lang, ""), name)
         )
         for lang in LANGUAGES
     }
-
-
-def _names(plan: Plan) -> dict[str, str]:
-    return {step.id: _short(step.description) or step.id for step in walk(plan.steps)}
 
 
 def _short(text: str) -> str:
@@ -66,7 +74,7 @@ def _short(text: str) -> str:
     return line if len(line) <= _LONGEST else line[:_LONGEST] + "…"
 
 
-def _cause(run: Run, lang: str, signal: str, about: Task | None, words: str, names: Mapping[str, str]) -> str:
+def _cause(run: Run, lang: str, signal: str, about: Task | None, words: str, name: Naming) -> str:
     said = _WORDS[lang]
     if not signal:
         return _short(words) or said["person"]
@@ -82,17 +90,15 @@ def _cause(run: Run, lang: str, signal: str, about: Task | None, words: str, nam
     told = _short(str((error or {}).get("message") or about.reason))
     frame = _TASK[lang].get(signal, _TASK[lang][""])
     return (
-        frame.format(names.get(about.id, about.id))
+        frame.format(name(about.id))
         + (said["said"].format(told) if told else "")
         + (said["repair"].format(_short(words)) if words else "")
     )
 
 
-def _paragraph(
-    said: Mapping[str, str], groups: Mapping[str, Iterable[str]], names: Mapping[str, str], cause: str
-) -> str:
+def _paragraph(said: Mapping[str, str], groups: Mapping[str, Iterable[str]], name: Naming, cause: str) -> str:
     def told(*keys: str) -> list[str]:
-        return [said[key].format(_listed(list(groups[key]), names, said)) for key in keys if groups[key]]
+        return [said[key].format(_listed(list(groups[key]), name, said)) for key in keys if groups[key]]
 
     changes = told("added", "changed", "removed", "reused") or [said["nothing"]]
     stays = told("done", "kept") or [said["none"]]
@@ -101,8 +107,8 @@ def _paragraph(
     )
 
 
-def _listed(ids: list[str], names: Mapping[str, str], said: Mapping[str, str]) -> str:
-    shown = said["comma"].join(names[i] for i in ids[:_MOST])
+def _listed(ids: list[str], name: Naming, said: Mapping[str, str]) -> str:
+    shown = said["comma"].join(map(name, ids[:_MOST]))
     return shown if len(ids) <= _MOST else said["more"].format(shown, len(ids) - _MOST)
 
 

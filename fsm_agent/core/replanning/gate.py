@@ -23,7 +23,8 @@ from fsm_agent.core.plans import shape as planshape
 from fsm_agent.core.plans.faults import Faults
 from fsm_agent.core.plans.members import planned_as, walk
 from fsm_agent.core.plans.plan import Plan, Step
-from fsm_agent.core.replanning import strategy
+from fsm_agent.core.replanning import drafts, strategy
+from fsm_agent.core.replanning.drafts import Draft
 from fsm_agent.core.replanning.strategy import Diff
 
 _STEP: Final = re.compile(r"/steps/(\d+)")
@@ -49,6 +50,7 @@ class Passed:
 
     Attributes:
         plan: The whole new plan: what is done, and what the proposal wants.
+        steps: Its steps that are tasks from the beginning, by id.
         diff: Against the plan in force.
         reuse: New id → done task whose result it takes over.
         invalidated: Done reads that the proposal wants with other arguments.
@@ -56,12 +58,14 @@ class Passed:
     """
 
     plan: Plan
+    steps: Mapping[str, Step]
     diff: Diff
     reuse: Mapping[str, str]
     invalidated: tuple[str, ...]
     signature: str
 
 
+@planning.collecting_later()
 def judge(
     run: Run, document: Any, *, scope: str, failed: str | None = None, by_person: bool = False
 ) -> Passed:
@@ -77,10 +81,12 @@ def judge(
     Raises:
         RefusedProposalError: With the gate's name and what to tell the planner.
     """
+    assert run.plan is not None, "no plan in force"
     plan, kept = _validated(run, document, ask_writes=not by_person)
-    _in_scope(run, plan, scope, failed)
-    reuse, invalidated = _reused(run, plan, scope, kept)
-    _lawful(run, plan, reuse)
+    draft = drafts.beside(run.plan, plan)
+    _in_scope(run, draft, scope, failed)
+    reuse, invalidated = _reused(run, draft, scope, kept)
+    _lawful(run, draft, reuse)
     calls = strategy.done_calls(run)
     done = {name: call for name, call in calls.items() if name not in invalidated}
     signature = strategy.signature(plan, {**done, **{new: calls[old] for new, old in reuse.items()}})
@@ -88,34 +94,30 @@ def judge(
         raise RefusedProposalError(
             "strategy", "this strategy was tried before and failed; propose another one", signature
         )
-    old = run.plan
-    assert old is not None, "no plan in force"
-    found = _difference(run, old, plan, reuse, invalidated)
+    found = _difference(run, draft, reuse, invalidated)
     if not found.added and not found.changed and not found.removed and not by_person:
         raise RefusedProposalError("strategy", "nothing in it differs from the plan in force", signature)
-    if not by_person and all(step.id in done for step in walk(plan.steps)):
+    if not by_person and all(name in done for name in draft.steps):
         raise RefusedProposalError(
             "strategy",
             "it leaves nothing to do; plan what is still needed for the goal, or say why it is infeasible",
             signature,
         )
-    return Passed(plan=plan, diff=found, reuse=reuse, invalidated=invalidated, signature=signature)
+    return Passed(
+        plan=plan,
+        steps=draft.steps,
+        diff=found,
+        reuse=reuse,
+        invalidated=invalidated,
+        signature=signature,
+    )
 
 
-def _difference(
-    run: Run, old: Plan, new: Plan, reuse: Mapping[str, str], invalidated: tuple[str, ...]
-) -> Diff:
+def _difference(run: Run, draft: Draft, reuse: Mapping[str, str], invalidated: tuple[str, ...]) -> Diff:
     """Return what differs; a done step whose call is the same is kept, however the proposal words the rest of it."""
-    found = strategy.diff(old, new)
-    same = {
-        name
-        for name in found.changed
-        if name in run.tasks and run.tasks[name].state is TaskState.DONE and name not in invalidated
-    }
-    order = [step.id for step in walk(new.steps)]
-    kept = tuple(n for n in order if n in same or (n in found.kept and n not in invalidated))
-    changed = tuple(n for n in order if n in invalidated or (n in found.changed and n not in same))
-    return attrs.evolve(found, kept=kept, changed=changed, reused=reuse)
+    done = {n for n in draft.before if run.tasks[n].state is TaskState.DONE}
+    kept = (draft.unchanged | (done & draft.steps.keys())).difference(invalidated)
+    return attrs.evolve(strategy.difference(draft.before, draft.after, kept), reused=reuse)
 
 
 def _validated(run: Run, document: Any, *, ask_writes: bool) -> tuple[Plan, frozenset[str]]:
@@ -129,9 +131,8 @@ def _validated(run: Run, document: Any, *, ask_writes: bool) -> tuple[Plan, froz
         if faults.found or not isinstance(steps, list) or not steps:
             raise PlanError("plan: it proposes no steps", faults.found)
         kept = _kept(run, run.plan.doc["steps"], steps, "")
-        merged = {key: value for key, value in run.plan.doc.items() if key != "steps"}
-        merged["steps"] = [*kept, *_completed(run, run.plan.doc["steps"], steps, "")]
-        plan = _loaded(run, merged, len(kept))
+        whole = [*kept, *_completed(run, run.plan.doc["steps"], steps, "")]
+        plan = _loaded(run, run.plan, {**run.plan.doc, "steps": whole}, len(kept))
         if ask_writes:
             plan = _asking(run, plan)
     except PlanError as error:
@@ -144,10 +145,9 @@ def _kept(run: Run, old: list[Any], new: list[Any], prefix: str) -> list[Any]:
     """Return the documents of the done steps that a proposal leaves out: what is done stays in the plan."""
     proposed = {s.get("id") for s in new if isinstance(s, dict)}
     gone = {s["replaces"] for s in new if isinstance(s, dict) and isinstance(s.get("replaces"), str)}
+    named = proposed | gone
     return [
-        doc
-        for doc in old
-        if doc["id"] not in proposed | gone and run.tasks[prefix + doc["id"]].state is TaskState.DONE
+        doc for doc in old if doc["id"] not in named and run.tasks[prefix + doc["id"]].state is TaskState.DONE
     ]
 
 
@@ -182,16 +182,16 @@ def _told(fault: Fault, kept: list[Any]) -> str:
     return str(attrs.evolve(fault, at=step + fault.at[found.end() :]))
 
 
-def _loaded(run: Run, document: Any, kept: int) -> Plan:
+def _loaded(run: Run, base: Plan, document: dict[str, Any], kept: int) -> Plan:
     """Return the plan; what its first *kept* steps called is over, whether or not their tools would take it now."""
     ids = tuple(run.tasks)
     try:
-        return planning.load(document, tools=run.tools, default_tool=run.default_tool, earlier=ids)
+        return planning.changed(document, base, tools=run.tools, default_tool=run.default_tool, earlier=ids)
     except PlanError as error:
         bad = [fault for fault in error.faults if not _is_over(fault, kept)]
         if bad:
             raise PlanError(str(error), bad) from None
-    return planning.load(document, earlier=ids)
+    return planning.changed(document, base, earlier=ids)
 
 
 def _is_over(fault: Fault, kept: int) -> bool:
@@ -216,7 +216,9 @@ def _asking(run: Run, plan: Plan) -> Plan:
 
     docs = [asking(step, doc, new=False) for step, doc in zip(plan.steps, plan.doc["steps"], strict=True)]
     changed = docs != plan.doc["steps"]
-    return planning.trusted({**plan.doc, "steps": docs}) if changed else plan  # all else is proved already
+    return (
+        planning.trusted({**plan.doc, "steps": docs}, plan) if changed else plan
+    )  # all else is proved already
 
 
 def _unguarded(run: Run, plan: Plan, before: Mapping[str, Any]) -> frozenset[str]:
@@ -237,15 +239,15 @@ def _writes(run: Run, step: Step) -> bool:
     return any(spec is not None and spec.effect != "read" for spec in specs)
 
 
-def _in_scope(run: Run, plan: Plan, scope: str, failed: str | None) -> None:
+def _in_scope(run: Run, draft: Draft, scope: str, failed: str | None) -> None:
     """Refuse a change outside the scope, and any change of a call that is out or unknown."""
     assert run.plan is not None, "no plan in force"
-    new = dict(strategy.documents(plan.doc["steps"]))
+    new = draft.steps
     root = planned_as(failed) if failed is not None else None
     free = strategy.descendants(run.plan, [root]) if scope == "local" and root is not None else None
-    for name, doc in strategy.documents(run.plan.doc["steps"]):
+    for name in draft.before:
         task = run.tasks[name]
-        if task.state is TaskState.DONE or strategy.same(new.get(task.id), doc):
+        if task.state is TaskState.DONE or name in draft.unchanged:
             continue
         busy = _busy(run, task)
         if busy is not None:
@@ -272,21 +274,22 @@ def _busy(run: Run, task: Task) -> Task | None:
     return next((run.tasks[name] for name in held if name.startswith(f"{task.id}[")), None)
 
 
-def _reused(run: Run, plan: Plan, scope: str, kept: frozenset[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+def _reused(
+    run: Run, draft: Draft, scope: str, kept: frozenset[str]
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """Return what the proposal takes over from finished work, and which done reads it wants anew."""
     usable = (t for t in run.tasks.values() if t.state is TaskState.DONE and not outdated(run, t))
     by_call = {t.args_digest: t.id for t in usable if t.args_digest}
     reuse: dict[str, str] = {}
     invalidated = []
-    unchanged, fresh = _unchanged(run, plan), _after_writes(run, plan)
-    for step in strategy.ordered(plan.steps):
+    fresh: set[str] | None = None
+    for step in strategy.ordered(draft.plan.steps):
         if step.group:
             continue  # what its parts did is theirs
         task = run.tasks.get(step.id)
-        digest = call_digest(run, step, reuse)
         if task is not None and task.state is TaskState.DONE:
             anew = scope == "global" and step.id not in kept and outdated(run, task)
-            if _same_call(run, task, step, digest) and not (anew and task.effect == "read"):
+            if _same_call(run, task, step, reuse) and not (anew and task.effect == "read"):
                 continue
             if task.effect != "read":
                 raise RefusedProposalError(
@@ -298,10 +301,15 @@ def _reused(run: Run, plan: Plan, scope: str, kept: frozenset[str]) -> tuple[dic
                     "scope", f"{step.id} is done, leave it as it is; use another id for another call"
                 )
             invalidated.append(step.id)
-        elif digest is None or step.id in unchanged or step.id in fresh:
-            continue  # nobody can tell yet, or it is meant to be a second call, or a look at what has changed since
-        elif digest in by_call and (task is None or task.state is not TaskState.RUNNING):
-            reuse[step.id] = by_call[digest]
+        elif step.id not in draft.unchanged and (task is None or task.state is not TaskState.RUNNING):
+            source = by_call.get(
+                call_digest(run, step, reuse) or ""
+            )  # nobody can tell yet, or nobody made it
+            if source is None:
+                continue
+            fresh = _after_writes(run, draft.plan) if fresh is None else fresh
+            if step.id not in fresh:  # else it is a look at what has changed since
+                reuse[step.id] = source
     return reuse, tuple(invalidated)
 
 
@@ -326,17 +334,11 @@ def _after_writes(run: Run, plan: Plan) -> set[str]:
     return found
 
 
-def _unchanged(run: Run, plan: Plan) -> set[str]:
-    """Return the steps that are in the plan in force and the same there."""
-    assert run.plan is not None, "no plan in force"
-    before = dict(strategy.documents(run.plan.doc["steps"]))
-    return {
-        name for name, doc in strategy.documents(plan.doc["steps"]) if strategy.same(before.get(name), doc)
-    }
-
-
-def _same_call(run: Run, task: Task, step: Step, digest: str | None) -> bool:
+def _same_call(run: Run, task: Task, step: Step, reuse: Mapping[str, str]) -> bool:
     """Whether *step* asks for the call that made *task* done, as it was made or as it was planned before an edit."""
+    if step is task.step and step.tool is not None and not reuse:
+        return True  # whatever it resolves to now, the proposal says nothing else of it
+    digest = call_digest(run, step, reuse)
     if digest is None:
         return not task.args_digest and run.tool_of(step) is None
     return digest in (task.args_digest, call_digest(run, task.step))
@@ -367,12 +369,12 @@ def _is_open(task: Task | None) -> bool:
     return task is None or task.state not in (TaskState.DONE, TaskState.CANCELLED)
 
 
-def _lawful(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
+def _lawful(run: Run, draft: Draft, reuse: Mapping[str, str]) -> None:
     """Refuse a plan that would lose sight of an effect, make it twice, or bring back what a person rejected."""
-    ids = _present(run, plan)
-    unchanged = _unchanged(run, plan)
-    _once(run, plan, reuse, unchanged)
-    _batches_once(run, plan)
+    ids = _present(run, draft)
+    unchanged = draft.unchanged
+    _once(run, draft, reuse)
+    _batches_once(run, draft)
     for task in run.tasks.values():
         lost = task.effect in WRITES and task.applied != "no" and task.state is TaskState.FAILED
         if lost and task.id not in ids:
@@ -396,18 +398,16 @@ def _lawful(run: Run, plan: Plan, reuse: Mapping[str, str]) -> None:
             )
 
 
-def _batches_once(run: Run, plan: Plan) -> None:
+def _batches_once(run: Run, draft: Draft) -> None:
     """Refuse a new batch that makes the calls of another one with the same list, where those had effects."""
-    assert run.plan is not None, "no plan in force"
-    before = dict(strategy.documents(run.plan.doc["steps"]))
     acted = {
         canon.value_digest("batch", [doc.get(key) for key in _BATCH]): name
-        for name, doc in before.items()
+        for name, doc in draft.before.items()
         if "for_each" in doc and any(_has_acted(t) for t in with_parts(run, run.members[name]))
     }
-    for name, doc in strategy.documents(plan.doc["steps"]) if acted else ():
+    for name, doc in draft.after.items() if acted else ():
         twin = acted.get(canon.value_digest("batch", [doc.get(key) for key in _BATCH]))
-        if name not in before and twin is not None:
+        if name not in draft.before and twin is not None:
             raise RefusedProposalError(
                 "laws", f"{name} makes the calls of {twin} again, record by record; keep the id {twin} for it"
             )
@@ -417,23 +417,23 @@ def _has_acted(task: Task) -> bool:
     return task.effect != "read" and task.applied != "no"
 
 
-def _present(run: Run, plan: Plan) -> set[str]:
-    """Return the tasks that *plan* has: its steps, and what there is already of the records of its batches."""
-    steps = {step.id: step for step in walk(plan.steps)}
+def _present(run: Run, draft: Draft) -> set[str]:
+    """Return the tasks that the plan has: its steps, and what there is already of the records of its batches."""
+    steps = draft.steps
     own = (t.id for t in run.tasks.values() if planned_as(t.id) != t.id)
     kept = (i for i in own if planned_as(i) in steps and steps[planned_as(i)].for_each is not None)
     return {*steps, *kept}
 
 
-def _once(run: Run, plan: Plan, reuse: Mapping[str, str], unchanged: set[str]) -> None:
+def _once(run: Run, draft: Draft, reuse: Mapping[str, str]) -> None:
     """Refuse a new step that makes a call again whose effect is there or may be there, or puts a done one aside."""
     unsettled = {
         t.args_digest: t
         for t in run.tasks.values()
         if t.effect in WRITES and t.applied != "no" and t.state is not TaskState.DONE
     }
-    for step in walk(plan.steps):
-        if unsettled and step.id not in unchanged:
+    for step in draft.steps.values():
+        if unsettled and step.id not in draft.unchanged:
             task = unsettled.get(call_digest(run, step, reuse) or "")
             if task is not None and task.id != step.id:
                 raise RefusedProposalError(

@@ -18,7 +18,7 @@ from fsm_agent.core.errors import PlanError, RefusedError
 from fsm_agent.core.inputs import NO_USAGE, Proposed, Replan
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans.members import planned_as
-from fsm_agent.core.replanning import explaining, gate, proposers, strategy
+from fsm_agent.core.replanning import explaining, gate, strategy
 from fsm_agent.core.replanning.gate import Passed, RefusedProposalError
 from fsm_agent.core.signals import Signal
 
@@ -99,6 +99,8 @@ def _prepared(turn: Turn, request: Replanning, task: Task) -> bool:
 
     Those that the gate refuses are not tried again for this failure; whoever plans next is told.
     """
+    from fsm_agent.core.replanning import proposers  # a run in which nothing fails needs none
+
     run = turn.run
     for offer in proposers.offers(run, request, task):
         try:
@@ -277,7 +279,7 @@ def adopt(
     """
     run = turn.run
     told = explaining.explanations(
-        run, passed.plan, passed.diff, signal=signal, about=run.tasks.get(name or ""), words=words
+        run, passed.steps, passed.diff, signal=signal, about=run.tasks.get(name or ""), words=words
     )
     data = {
         "plan_version": run.plan_version + 1,

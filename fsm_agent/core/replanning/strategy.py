@@ -5,7 +5,7 @@ ids and descriptions they have. So a plan that failed is recognised when it come
 Of a step that names no tool the description is no mere wording: it is what a person, or the default tool, is asked.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -216,9 +216,24 @@ class Diff:
 
 def diff(old: Plan, new: Plan) -> Diff:
     """Return what differs between *old* and *new*; descriptions of calls do not count."""
-    before = dict(documents(old.doc["steps"]))
-    after = dict(documents(new.doc["steps"]))
-    kept = {i for i, doc in after.items() if same(before.get(i), doc)}
+    before, after = stated_steps(old), stated_steps(new)
+    return difference(before, after, unchanged(before, after))
+
+
+def stated_steps(plan: Plan) -> dict[str, Mapping[str, Any]]:
+    """Return what *plan* says of every step that is a task from the beginning, by id."""
+    return dict(documents(plan.doc["steps"]))
+
+
+def unchanged(
+    before: Mapping[str, Mapping[str, Any]], after: Mapping[str, Mapping[str, Any]]
+) -> frozenset[str]:
+    """Return the steps of which both say the same, words aside."""
+    return frozenset(i for i, doc in after.items() if same(before.get(i), doc))
+
+
+def difference(before: Collection[str], after: Collection[str], kept: Collection[str]) -> Diff:
+    """Return what differs between plans of the steps *before* and *after*, in this order, of which *kept* are the same."""
     return Diff(
         kept=tuple(i for i in after if i in kept),
         changed=tuple(i for i in after if i in before and i not in kept),
@@ -231,7 +246,7 @@ def same(one: Mapping[str, Any] | None, other: Mapping[str, Any] | None) -> bool
     """Whether two documents of steps say the same, words aside; one that is not there says nothing."""
     if one is None or other is None:
         return False
-    return one == other or bare(one) == bare(other)
+    return one is other or canon.encode(bare(one)) == canon.encode(bare(other))
 
 
 def bare(doc: Mapping[str, Any]) -> dict[str, Any]:
