@@ -201,9 +201,9 @@ class MemoryStore:
             if found.head != expected:
                 raise checks.moved(lease.run, expected, found.head)
             head = checks.check_batch(lease.run, expected, records, blobs)
-            for _, body, digest in records:
-                found.bodies.append(body)
-                found.hashes.append(digest)
+            _, bodies, hashes = zip(*records, strict=True)
+            found.bodies.extend(bodies)
+            found.hashes.extend(hashes)
             found.head = head
             found.state = state
             found.updated_us = now_us

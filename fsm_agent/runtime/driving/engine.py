@@ -113,7 +113,7 @@ class Engine:
         self._heads = heads
         self._kept = head
         self._repairs = len(store.repairs)
-        self._owed = barriers.NOTHING
+        self._held: list[Event] = []
         self._dead: str = ""
 
     @classmethod
@@ -251,8 +251,8 @@ class Engine:
         Args:
             given: The input.
             letter: Name of the letter that a person's word came in; the log names it, so it is taken once.
-            held: More inputs follow at once. What is returned must not be done before :meth:`settle`: whatever has to
-                be durable first is made so there, for all of them together.
+            held: More inputs follow at once. They are appended together, by :meth:`settle`, and what is returned must
+                not be done before that.
 
         Raises:
             RefusedError: It does not fit; logged as ``move_refused``, nothing else changed.
@@ -281,16 +281,15 @@ class Engine:
             return []
         if letter is not None:
             events = (_of_letter(events[0], letter), *events[1:])
-        owed = self._append(events, held=held)
+        if held and in_place:
+            self._held += events
+            return commands(run, events)
+        owed = self._append(events)
         if not in_place:
             for event in events:
                 apply(run, event)
-        if owed >= barriers.DURABLE:
-            self._durable(keep=owed == barriers.KEPT)
-        found = commands(run, events)
-        if len(self.store.repairs) > self._repairs:
-            self._note_repairs(env)
-        return found
+        self._stored(owed)
+        return commands(run, events)
 
     def _check_clean(self, before: int) -> None:
         if self.run.seq != before:
@@ -306,12 +305,18 @@ class Engine:
         actor = {"kind": "human", "id": clean(str(who.by))} if who is not None else None
         task = error.task if error.task in self.run.tasks else None
         event = turn.emit("move_refused", data, task, actor)
-        self._append((event if letter is None else _of_letter(event, letter),))
+        self._stored(self._append((event if letter is None else _of_letter(event, letter),)))
 
-    def _note_repairs(self, env: Env) -> None:
-        """Log what the store has cut off."""
+    def _stored(self, owed: int) -> None:
+        """Tell of what is durable by now, and log what the store has cut off."""
+        if owed >= barriers.DURABLE:
+            self._durable(keep=owed == barriers.KEPT)
+        if len(self.store.repairs) > self._repairs:
+            self._note_repairs()
+
+    def _note_repairs(self) -> None:
         repairs, self._repairs = self.store.repairs[self._repairs :], len(self.store.repairs)
-        turn = Turn(self.run, env)
+        turn = Turn(self.run, Env(now_us=self.ports.now_us()))
         for repair in repairs:
             if repair.run == self.run.id:
                 words = (
@@ -325,35 +330,24 @@ class Engine:
             self._append(tuple(turn.events))
 
     def settle(self) -> None:
-        """Make durable what the commands of *held* inputs wait for; then they may be carried out.
+        """Append what *held* inputs have caused; then their commands may be carried out.
 
         Raises:
             FencedError: Another owner took the run over.
             StoreError: It could not be stored. The engine is dead: open the run again.
         """
-        owed, self._owed = self._owed, barriers.NOTHING
-        if owed == barriers.NOTHING:
-            return
-        try:
-            if owed == barriers.WRITTEN:
-                self.store.write()
-                return
-            self.store.flush()
-        except BaseException as error:
-            self._dead = str(error) or repr(error)
-            raise
-        self._durable(keep=owed == barriers.KEPT)
+        if self._held:
+            self._stored(self._append(()))
 
-    def _append(self, events: tuple[Event, ...], *, held: bool = False) -> int:
-        """Append *events*, and return what was owed to them and has been done: see :mod:`.barriers`.
+    def _append(self, events: tuple[Event, ...]) -> int:
+        """Append *events*, behind those that were held, and return what was owed to them and has been done.
 
         Those of a person's word are applied to the state only afterwards. Whatever goes wrong here, the state in
-        memory may be ahead of the log or behind it: nothing more is done with it.
+        memory may be ahead of the log or behind it: nothing more is done with it. See :mod:`.barriers`.
         """
+        if self._held:
+            events, self._held = (*self._held, *events), []
         owed = barriers.owed(events, heir=self.lease.epoch > 1)
-        if held:
-            self._owed = max(self._owed, owed)
-            owed = barriers.NOTHING
         try:
             records, blobs = seal(self.head, events)
             self.head = self.store.append(
@@ -384,11 +378,13 @@ class Engine:
 
     def flush(self) -> None:
         """Make everything durable and tell of it."""
+        self.settle()
         self.store.flush()
         self._durable(keep=False)
 
     def rest(self) -> None:
         """Make everything durable, tell of it, and keep the head outside: nothing will move for a while."""
+        self.settle()
         self.store.flush()
         self._durable(keep=True)
 
