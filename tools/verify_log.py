@@ -170,8 +170,9 @@ class Log:
             self.cited(data, name, task)
         if data["dest"] == "done":
             result = self.outcome(data["outcome"]) if trigger == "succeed" else self.value(data["result"])
-            self.need(digest("result", result) == data["result_digest"], "digest", f"{name}: another result")
-            self.proof[self.seq] = (name, "done", data["result_digest"])
+            result = digest("result", result)
+            self.need(data.get("result_digest", result) == result, "digest", f"{name}: another result")
+            self.proof[self.seq] = (name, "done", result)
         task["state"] = data["dest"]
         self.asked.pop(name, None)
 

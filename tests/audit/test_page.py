@@ -31,7 +31,7 @@ def test_the_page_says_how_many_ways_are_tried_and_what_only_a_head_shows():
         "the goal is another fitted": "the goal of a plan",
         "an approver is another everywhere": "an approver",
         "an approval is not needed any more fitted": "the demand for an approval",
-        "a result is another fitted": "a result is another one",
+        "a result is another": "a result is another one",
         "results of two tasks change places": "change places",
         "a tail is cut off": "the tail is cut off",
     }

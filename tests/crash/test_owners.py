@@ -319,7 +319,7 @@ def test_a56_fifty_threads_that_outlive_their_deadline_do_not_use_the_workers_up
 
         tools = toolbox(slow, effect="write")
         steps = [
-            {"id": f"s{n}", "tool": "do", "args": {"n": n}, "timeout_s": 0.05, "optional": True}
+            {"id": f"s{n}", "tool": "do", "args": {"n": n}, "timeout_s": 0.2, "optional": True}
             for n in range(50)
         ]
         plan = plan_of(*steps, {"id": "last", "tool": "do", "args": {"n": 99}, "timeout_s": 10})

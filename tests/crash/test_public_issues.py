@@ -381,7 +381,7 @@ def test_what_a_tool_returned_is_recorded_as_it_came(tmp_path):
         plan = one("do", done_when="n == 1")
         async with running(plan, toolbox(lambda: returned), store=tmp_path / "runs.db", run_id="r") as run:
             await run.wait()
-            (found,) = [e.data["outcome"]["value"] async for e in run.events() if "result_digest" in e.data]
+            (found,) = [e.data["outcome"]["value"] async for e in run.events() if "outcome" in e.data]
             assert found == returned
             assert str(found["z"]) == str(returned["z"])
 

@@ -430,14 +430,19 @@ RULES = load_rules()
 
 
 def _lies(tool):
-    """Whether a tool hides an effect: as a read, by denying it, or from its probe for longer than it promises."""
+    """Whether a tool hides an effect: as a read, by denying it, or from its probe for longer than it promises.
+
+    While the process lives that has sent a call, a call that goes on is no secret; after that only the promise counts.
+    """
     if tool.spec.effect is Effect.READ:
         return True
     denies = any(
         call.commit and call.raised and JUDGE.outcome(tool.spec, replies.ending(call)).applied is Applied.NO
         for call in tool.calls
     )
-    return denies or tool.lag_us > tool.spec.settle_us
+    promised = tool.spec.timeout_us + tool.spec.settle_us
+    late = any(call.commit and call.crash and call.delay_us + tool.lag_us > promised for call in tool.calls)
+    return denies or late or tool.lag_us > tool.spec.settle_us
 
 
 @settings(max_examples=200, deadline=None)

@@ -232,7 +232,8 @@ def _task_moved(log: Checker, event: Event) -> None:
         log.said.pop(name, None)
     if data["dest"] == "done":
         log.newly.append(name)
-        log.proves("done", event, "done", data["result_digest"])
+        value = data["outcome"].get("value") if trigger == "succeed" else data["result"]
+        log.proves("done", event, "done", canon.value_digest("result", value))
     if "outcome" in data and "retry_after_us" in data["outcome"]:
         log.asked_to_wait[name] = data["outcome"]["retry_after_us"]
     signal = "success" if trigger in ("succeed", "answer") else data.get("signal")

@@ -116,11 +116,11 @@ def _prove(run: Run, task: Task, applied: str) -> None:
 
 def _succeed(run: Run, task: Task, event: Event) -> None:
     _ended(run, task, event)
-    _keep_result(run, task, event.data["outcome"].get("value"), event.data["result_digest"])
+    _keep_result(run, task, event.data["outcome"].get("value"))
 
 
-def _keep_result(run: Run, task: Task, value: Any, result_digest: str) -> None:
-    task.result, task.result_digest = value, result_digest
+def _keep_result(run: Run, task: Task, value: Any) -> None:
+    task.result, task.settled = value, True
     task.was = ""
     task.reason, task.args = "", None  # nothing needs the arguments of a done call; their digest stays
     run.replans_in_a_row = 0
@@ -163,7 +163,7 @@ def _expire(run: Run, task: Task, event: Event) -> None:
 
 
 def _answer(run: Run, task: Task, event: Event) -> None:
-    _keep_result(run, task, event.data["result"], event.data["result_digest"])
+    _keep_result(run, task, event.data["result"])
 
 
 def _settle(run: Run, task: Task, event: Event) -> None:
@@ -173,7 +173,7 @@ def _settle(run: Run, task: Task, event: Event) -> None:
         _take_over(task, event.data["call"])
     if task.effect != "read":
         _prove(run, task, "yes")
-    _keep_result(run, task, event.data["result"], event.data["result_digest"])
+    _keep_result(run, task, event.data["result"])
 
 
 def _take_over(task: Task, call: dict[str, Any]) -> None:
@@ -225,7 +225,7 @@ def _invalidate(run: Run, task: Task, event: Event) -> None:
     _give_up(run, task, 0)
     task.opened = 0
     task.was = task.result_digest or "nothing"  # to those that did without, its first result is another one
-    task.result, task.result_digest, task.reason, task.reason_code, task.origin = None, "", "", "", ""
+    task.result, task.settled, task.reason, task.reason_code, task.origin = None, False, "", "", ""
     task.not_before, task.armed = 0, None
     _new_series(task)
 

@@ -56,9 +56,8 @@ def ended(turn: Turn, task: Task, outcome: Outcome) -> None:
     if outcome.kind == "value":
         signal, words = derived.verify(turn.run, task, outcome.value)
         if signal is None:
-            digest = canon.value_digest("result", outcome.value)
             again = bool(task.was)
-            turn.move(task, "succeed", {"outcome": data, "result_digest": digest}, applied="yes")
+            turn.move(task, "succeed", {"outcome": data}, applied="yes")
             fire(turn, task, Signal.SUCCESS)
             if again:
                 changes.result_changed(turn, task)

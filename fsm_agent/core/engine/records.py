@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import attrs
 
+from fsm_agent.core import canon
 from fsm_agent.core.inputs import NO_USAGE, Usage
 from fsm_agent.core.machine import TaskState
 from fsm_agent.core.plans.plan import Step
@@ -163,7 +164,7 @@ class Task:
         probe_at: When the next probe is due, 0 for none.
         probing: A probe is out.
         result: Of a done task.
-        result_digest: Digest of the result's canonical bytes.
+        settled: Whether it has a result.
         reason: Why it was cancelled, failed or refused, in words for people.
         reason_code: Root reason of a cancellation.
         origin: The task whose cancellation took this one along; empty if it was cancelled for itself.
@@ -204,7 +205,7 @@ class Task:
     probe_at: int = 0
     probing: bool = False
     result: Any = None
-    result_digest: str = ""
+    settled: bool = False
     reason: str = ""
     reason_code: str = ""
     origin: str = ""
@@ -245,6 +246,11 @@ class Task:
         if self.state is not TaskState.PENDING or not self.dead_deps:
             return False
         return self.step.join == "all" or not (self.open_deps or self.done_deps)
+
+    @property
+    def result_digest(self) -> str:
+        """Digest of the result's canonical bytes; empty while it has none."""
+        return canon.value_digest("result", self.result) if self.settled else ""
 
     def digest_of(self, attempt: int) -> str | None:
         """Return the digest of the arguments that *attempt* had; None if it is not known."""
