@@ -1,7 +1,6 @@
 """What it takes to take a run up again: one that has ended, and one whose process was killed half-way."""
 
 import gc
-import statistics
 from collections.abc import Iterator
 from functools import partial
 
@@ -9,34 +8,35 @@ from benchmarks import ours
 from benchmarks.goals import GOALS, Row
 from benchmarks.settings import Settings
 from benchmarks.shapes import Work, shape
-from benchmarks.timing import in_turns
+from benchmarks.timing import Rounds, Took, in_turns
 
 
 def reopen(settings: Settings) -> Iterator[Row]:
     """Yield what taking up a finished run costs against running it: its log is verified and folded."""
     for n in [n for n in settings.sizes if n >= 1000]:
         graph = shape("layers", n)
-        ran, took = [], []
+        ran: list[Took] = []
+        took: list[Took] = []
         for _ in range(settings.rounds_of(n)):
             with ours.Place(settings.folder) as place:
                 work, file = Work(), place / "runs.db"
                 gc.collect()
-                ran.append(ours.go(graph, work, file).wall_s)
+                ran.append(ours.go(graph, work, file))
                 gc.collect()
-                took.append(ours.reopened(graph, work, file).wall_s)
+                took.append(ours.reopened(graph, work, file))
                 if work.calls != n:
                     raise SystemExit(
                         f"benchmark: {work.calls} calls of {n} steps; a step that was done ran again"
                     )
-        one, other = statistics.median(took), statistics.median(ran)
+        one, other = Rounds(took), Rounds(ran)
         yield Row(
             "reopen",
             "reopen a finished run, verified",
             f"layers {n:,}",
-            one / other,
+            one.wall_s / other.wall_s,
             "of running it",
             GOALS["reopen"],
-            {"reopen ms": one * 1e3, "run ms": other * 1e3},
+            {"reopen ms": one.wall_s * 1e3, "run ms": other.wall_s * 1e3, "by CPU": one.cpu_s / other.cpu_s},
         )
 
 
@@ -52,6 +52,7 @@ def finish(settings: Settings) -> Iterator[Row]:
             settings.rounds_of(n),
         )
         more = {f"{who} ms": found[who].wall_s * 1e3 for who in left}
+        more |= {"× by CPU": found["ours"].cpu_s / found["floor"].cpu_s}
         more |= {f"{who} ran": found[who].more("calls") for who in left}
         ratio = found["ours"].wall_s / found["floor"].wall_s
         yield Row(

@@ -78,7 +78,7 @@ def memory(settings: Settings) -> Iterator[Row]:
 
 def growth(settings: Settings) -> Iterator[Row]:
     """Yield by how much a step costs more in the largest plan than in one of 1,000 steps."""
-    few, many = 1000, settings.largest if settings.largest > 1000 else 5000
+    few, many = 1000, settings.largest if settings.largest > 1000 else 3000
     graphs = {n: shape("layers", n) for n in (few, many)}
     found = in_turns(
         {n: partial(ours.on_disk, graph, settings.folder) for n, graph in graphs.items()},

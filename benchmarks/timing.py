@@ -57,6 +57,11 @@ class Rounds:
         """The median of processor time, in seconds."""
         return statistics.median(t.cpu_s for t in self.took)
 
+    @property
+    def best_s(self) -> float:
+        """The fastest round by the clock on the wall, in seconds."""
+        return min(t.wall_s for t in self.took)
+
     def more(self, name: str) -> float:
         """Return the median of something else that was found."""
         return float(statistics.median(t.more[name] for t in self.took))

@@ -2,14 +2,19 @@
 
 ``python tools/torture.py`` prints it; ``--adapter MODULE:ATTR`` runs another engine on the cases that are scenarios
 (see :mod:`fsm_agent.testing.torture`), and ends with 1 if one of them comes out wrong; ``--write`` puts the table of
-this engine into ``docs/torture.md``.
+this engine into ``docs/torture.md``. Cases that are tests in Python are run by pytest, for this engine alone, and counted
+as what came out there.
 """
 
 import argparse
 import importlib
 import json
+import re
+import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+import tempfile
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +47,13 @@ class Row:
     where: str
 
 
-def rows(adapter: Adapter) -> Iterator[Row]:
-    """Yield every case by kind and id, carried out by *adapter*; what is a test in Python only this engine can be asked."""
-    found = [*_scenarios(adapter), *_tests(own=isinstance(adapter, Own))]
+Outcomes = Mapping[str, tuple[bool | None, str]]
+"""From a test in Python to whether it passed, and what to say of that."""
+
+
+def rows(adapter: Adapter, outcomes: Outcomes) -> Iterator[Row]:
+    """Yield every case by kind and id, carried out by *adapter*; of tests in Python it is told what came out."""
+    found = [*_scenarios(adapter), *_tests(outcomes)]
     yield from sorted(found, key=lambda row: (row.kind, not row.id.startswith("A"), row.id, row.where))
 
 
@@ -67,18 +76,68 @@ def _scenarios(adapter: Adapter) -> Iterator[Row]:
         )
 
 
-def _tests(*, own: bool) -> Iterator[Row]:
-    cases: list[dict[str, Any]] = json.loads(CASES.read_text(encoding="utf-8"))
-    for case in cases:
+def _cases() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(CASES.read_text(encoding="utf-8"))
+    return found
+
+
+def _tests(outcomes: Outcomes) -> Iterator[Row]:
+    for case in _cases():
+        passed, words = outcomes.get(case["test"], (False, "it was not run"))
         yield Row(
             kind=case["kind"],
             id=case["id"],
             source=case["source"],
             what=case["what"],
-            passed=True if own else None,
-            words="by a test in Python" if own else "a test of this package in Python",
+            passed=passed,
+            words=words,
             where=case["test"],
         )
+
+
+def not_asked() -> Outcomes:
+    """Return what is said of tests in Python to another engine."""
+    return {case["test"]: (None, "a test of this package in Python") for case in _cases()}
+
+
+def ran() -> Outcomes:
+    """Run the tests in Python by pytest, and return what came out: passed is what ran and did not fail, in all its cases."""
+    names = [case["test"].partition("::") for case in _cases()]
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.xml"
+        options = ["-q", "-p", "no:cacheprovider", "-o", "junit_family=xunit1", f"--junitxml={report}"]
+        wanted = ["-k", " or ".join(sorted({name for _, _, name in names}))]
+        files = sorted({file for file, _, _ in names})
+        command = [sys.executable, "-m", "pytest", *options, *wanted, *files]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        if not report.is_file():
+            raise SystemExit(f"pytest: it made no report (exit {done.returncode}); {done.stdout[-500:]}")
+        cases = list(ET.parse(report).iter("testcase"))  # noqa: S314  # pytest wrote it
+    return {f"{file}::{name}": _outcome(cases, file, name) for file, _, name in names}
+
+
+def _outcome(cases: Iterable[ET.Element], file: str, name: str) -> tuple[bool | None, str]:
+    own = [
+        c
+        for c in cases
+        if c.get("name", "").partition("[")[0] == name and Path(c.get("file", "")) == Path(file)
+    ]
+    failed = sum(case.find("failure") is not None or case.find("error") is not None for case in own)
+    skipped = sum(case.find("skipped") is not None for case in own)
+    if failed or not own:
+        return False, f"{failed} of {len(own)} tests failed" if own else "there is no such test"
+    if skipped == len(own):
+        return None, "skipped"
+    return True, f"{len(own) - skipped} passed in Python"
+
+
+def recorded() -> Outcomes:
+    """Return what the page says of the tests in Python: what came out when it was made."""
+    marks = {mark: passed for passed, mark in MARKS.items()}
+    found = re.findall(
+        r"\| (.) ([^|]*) \| `([^`|]*::[^`|]*)` \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return {where: (marks[mark], words) for mark, words, where in found}
 
 
 def table(found: Iterable[Row]) -> str:
@@ -91,11 +150,11 @@ def table(found: Iterable[Row]) -> str:
     return "\n".join(lines)
 
 
-def page() -> str:
-    """Return ``docs/torture.md`` with the table of today."""
+def page(outcomes: Outcomes) -> str:
+    """Return ``docs/torture.md`` with the table of today, of the tests in Python with these *outcomes*."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table(rows(Own()))}\n{END}{after}"
+    return f"{before}{BEGIN}\n{table(rows(Own(), outcomes))}\n{END}{after}"
 
 
 def adapter_named(name: str) -> Adapter:
@@ -123,9 +182,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--write", action="store_true", help="write docs/torture.md")
     options = parser.parse_args(arguments)
     if options.write:
-        PAGE.write_text(page(), encoding="utf-8")
+        PAGE.write_text(page(ran()), encoding="utf-8")
         return 0
-    found = list(rows(adapter_named(options.adapter) if options.adapter else Own()))
+    adapter = adapter_named(options.adapter) if options.adapter else Own()
+    found = list(rows(adapter, ran() if isinstance(adapter, Own) else not_asked()))
     print(table(found))
     counts = {mark: sum(row.passed is passed for row in found) for passed, mark in MARKS.items()}
     print(", ".join(f"{count} {mark}" for mark, count in counts.items()))

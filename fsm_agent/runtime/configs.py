@@ -4,7 +4,7 @@ A table that is not sound does not leave this module.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,8 @@ MAX_BYTES: Final = 1 << 19
 MAX_DOTS: Final = 20
 """Most dots of a line outside texts and comments: the parser's work grows with the square of a dotted key."""
 
+OWN_ROWS: Final = "own"
+"""Name of a table that somebody made of another one by rows of his own."""
 REPAIRS: Final = "repairs"
 """Name of the shipped repairs."""
 
@@ -56,18 +58,25 @@ def rule_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in (config_dir() / "rules").glob("*.toml")))
 
 
-def load_rules(name: str | Path = "default", params: Mapping[str, int | float] | None = None) -> Table:
+def load_rules(
+    name: str | Path = "default",
+    params: Mapping[str, int | float] | None = None,
+    rows: Sequence[Mapping[str, Any]] = (),
+) -> Table:
     """Return a rule table, read and checked.
 
     Args:
         name: Name of a shipped table, or a ``.toml`` file.
         params: Thresholds that go before the table's own.
+        rows: Rows of one's own, as a table has them; one with the id of a row of the table takes its place.
 
     Raises:
         NotFoundError: No such table or file.
         ConfigError: The file cannot be read, or is no TOML.
         RulesError: It is no table, or not a sound one; ``findings`` says why.
     """
+    if rows:
+        return _sound(_with_rows(name, params or {}, rows))
     if isinstance(name, str) and not name.endswith(".toml"):
         return _shipped_rules(name, tuple(sorted((params or {}).items())))
     return _sound(read_rules(name, params))
@@ -98,6 +107,14 @@ def read_rules(name: str | Path, params: Mapping[str, int | float] | None = None
     return rules.load(
         document, name=path.stem, base=_base(path.parent, lines), params=params or {}, lines=lines
     )
+
+
+def _with_rows(
+    name: str | Path, params: Mapping[str, int | float], rows: Sequence[Mapping[str, Any]]
+) -> Table:
+    lines: dict[str, int] = {}
+    document = {"schema": 1, "extends": str(name), "row": [dict(row) for row in rows]}
+    return rules.load(document, name=OWN_ROWS, base=_base(Path(), lines), params=params, lines=lines)
 
 
 def with_lines(table: Table) -> Table:

@@ -115,6 +115,7 @@ class Scenario:
         plan: The plan as written: a document, a bare list of steps, or the text of a model.
         rules: Name or file of the rule table.
         params: Named thresholds that replace the table's.
+        rows: Rows over the table's own, as a table has them.
         inputs: Inputs of the run.
         workers: How many calls may be out at once.
         tools: The world, by tool name, in the order of registration.
@@ -133,6 +134,7 @@ class Scenario:
     plan: Any
     rules: str = "default"
     params: Mapping[str, int | float] = attrs.field(factory=dict)
+    rows: tuple[Mapping[str, Any], ...] = ()
     inputs: Mapping[str, Any] = attrs.field(factory=dict)
     workers: int = 4
     tools: Mapping[str, ToolScript] = attrs.field(factory=dict)
@@ -223,13 +225,14 @@ def parse(document: Any, name: str) -> Scenario:
         for key, node in fields["tools"].members("tools by name").items():
             tools[key] = _tool(key, node)
     default_tool = fields["default_tool"].choice(*tools) if "default_tool" in fields else None
-    rules, params = _rules(fields["rules"]) if "rules" in fields else ("default", {})
+    rules, params, rows = _rules(fields["rules"]) if "rules" in fields else ("default", {}, ())
     return Scenario(
         name=fields["name"].text() if "name" in fields else name,
         file=name,
         plan=plan.value,
         rules=rules,
         params=params,
+        rows=rows,
         inputs={k: n.value for k, n in fields["inputs"].members("inputs by name").items()}
         if "inputs" in fields
         else {},
@@ -246,16 +249,21 @@ def parse(document: Any, name: str) -> Scenario:
     )
 
 
-def _rules(node: Node) -> tuple[str, dict[str, int | float]]:
+def _rules(node: Node) -> tuple[str, dict[str, int | float], tuple[Mapping[str, Any], ...]]:
     if isinstance(node.value, str):
-        return node.text(), {}
-    fields = node.fields("base", "params")
+        return node.text(), {}, ()
+    fields = node.fields("base", "params", "rows")
     params = {}
     for key, part in fields["params"].members("thresholds by name").items() if "params" in fields else ():
         if isinstance(part.value, bool) or not isinstance(part.value, int | float):
             part.wrong_type("a number")
         params[key] = part.value
-    return fields["base"].text() if "base" in fields else "default", params
+    rows = []
+    for item in fields["rows"].items("a list of rows") if "rows" in fields else ():
+        if not isinstance(item.value, dict):
+            item.wrong_type("a row of a table")
+        rows.append(item.value)
+    return fields["base"].text() if "base" in fields else "default", params, tuple(rows)
 
 
 def _repairs(node: Node) -> str | Mapping[str, Any]:

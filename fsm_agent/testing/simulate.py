@@ -107,7 +107,7 @@ def simulate(
         NotFoundError: There is no rule table of the scenario's name.
         RulesError: The rule table cannot be used.
     """
-    table = rules if rules is not None else load_rules(scenario.rules, scenario.params)
+    table = rules if rules is not None else load_rules(scenario.rules, scenario.params, scenario.rows)
     world = World(scenario.tools)
     specs = {name: tool.spec for name, tool in scenario.tools.items()}
     try:

@@ -6,6 +6,8 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fsm_agent.core.errors import ExpressionError, UnresolvedReferenceError
 from fsm_agent.core.language import refs
@@ -228,3 +230,30 @@ def test_a_long_broken_reference_is_refused_without_a_long_search(text: str) -> 
     with pytest.raises(ExpressionError):
         refs.parse(text)
     assert timeit.default_timer() - began < 0.5
+
+
+ROOTS = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]*(-+[A-Za-z0-9_]+)*", fullmatch=True)
+TAILS = st.lists(st.sampled_from([".a", ".0", ".s_1", "[0]", '["k"]', "", "-", ".", " x"]), max_size=4)
+
+
+@given(ROOTS, TAILS.map("".join))
+def test_a_reference_that_is_the_whole_text_is_the_one_that_is_read_there(root: str, tail: str) -> None:
+    text = f"${root}{tail}"
+    try:
+        found, end = refs.read(text, 0)
+    except ExpressionError:
+        with pytest.raises(ExpressionError, match="reference at /0"):
+            refs.parse([text])
+        return
+    template = refs.parse([text])
+    assert template.refs[0] == found
+    if end == len(text):
+        assert template.resolve({found.root: _holding(found.path)}) == ["here"]
+
+
+def _holding(path: tuple[str | int, ...]) -> Any:
+    """Return a value that has ``here`` at *path*."""
+    if not path:
+        return "here"
+    inner = _holding(path[1:])
+    return {path[0]: inner} if isinstance(path[0], str) else [inner]

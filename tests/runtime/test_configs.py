@@ -246,3 +246,35 @@ def test_an_unreadable_file_is_refused_with_the_systems_reason(tmp_path):
 
 def test_the_shipped_classifier_loads():
     assert load_classifier() is not None
+
+
+AGAIN = {
+    "id": "retry-once",
+    "state": "failed",
+    "signal": ["unclassified_error", "unverified"],
+    "when": {"effect": "read", "signal_count": "<=2", "retries_left": ">=1"},
+    "decide": "retry",
+    "why": "two more reads harm nothing",
+}
+
+
+def test_a_row_of_ones_own_takes_the_place_of_the_tables_row_of_its_id():
+    table = configs.load_rules("default", {"retries": 2}, [AGAIN])
+    shipped = configs.load_rules("default")
+    assert [row.id for row in table.rows].count("retry-once") == 1
+    assert len(table.rows) == len(shipped.rows)
+    assert next(row for row in table.rows if row.id == "retry-once").why == AGAIN["why"]
+    assert (table.name, table.params["retries"]) == ("own", 2)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {**AGAIN, "id": "twice"},  # beside the table's own row both would answer
+        {**AGAIN, "decide": "no such decision"},
+        {**AGAIN, "state": "unknown-result", "signal": "outcome_unknown"},  # a law: it may have happened
+    ],
+)
+def test_rows_of_ones_own_that_make_no_sound_table_are_refused(row):
+    with pytest.raises(RulesError):
+        configs.load_rules("default", {}, [row])

@@ -128,6 +128,7 @@ def test_the_example_of_the_format_is_read_whole():
 def test_the_name_of_a_table_may_stand_alone():
     assert scenario(rules="exploratory").rules == "exploratory"
     assert scenario(rules={}).rules == "default"
+    assert scenario(rules={"rows": [{"id": "x"}]}).rows == ({"id": "x"},)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,9 @@ def test_the_name_of_a_table_may_stand_alone():
         ("/plan", ["a number was found", "a plan"], {"plan": 3}),
         ("/workers", ["0 was found", "1 or more"], {"workers": 0}),
         ("/workers", ["true or false was found"], {"workers": True}),
-        ("/rules/param", ["allowed here: base, params"], {"rules": {"param": {}}}),
+        ("/rules/param", ["allowed here: base, params, rows"], {"rules": {"param": {}}}),
+        ("/rules/rows", ["a list of rows"], {"rules": {"rows": {}}}),
+        ("/rules/rows/0", ["a row of a table"], {"rules": {"rows": ["retry"]}}),
         ("/rules/params/retries", ["a text was found", "a number"], {"rules": {"params": {"retries": "3"}}}),
         ("/planner/0", ["null was found"], {"planner": [None]}),
         ("/planner", ["an object was found", "a list of answers"], {"planner": {}}),

@@ -1,13 +1,19 @@
-"""What a scenario file cannot say of some public cases: reports to people, and tools that are gone after a restart."""
+"""What a scenario file cannot say of some public cases: reports to people, tools that are gone after a restart, and
+errors that are the real ones.
+"""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from fsm_agent.runtime.configs import load_rules
 from fsm_agent.testing.scenario import load
 from fsm_agent.testing.simulate import simulate
 from tests.audits import clean
 from tests.core.kit import lab, tool
+from tests.runtime.calling import box, outcome_of
+from tests.runtime.runs import go, one, running, toolbox
 
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 
@@ -17,6 +23,43 @@ def report_of(name):
     result = clean(simulate(load(SCENARIOS / f"{name}.json")))
     (closed,) = (e for e in result.events if e.type == "run_closed")
     return closed.data["report"]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["thread", "loop"])
+def test_a03_a_type_error_of_the_tool_itself_is_three_attempts_and_three_calls(is_async):
+    calls = []
+
+    def act(q):
+        calls.append(q)
+        raise TypeError("act() missing 1 required positional argument: 'q'")
+
+    async def awaited(q):
+        act(q)
+
+    again = {
+        "id": "retry-once",
+        "state": "failed",
+        "signal": ["unclassified_error", "unverified"],
+        "when": {"effect": "read", "signal_count": "<=2", "retries_left": ">=1"},
+        "decide": "retry",
+        "why": "two more reads harm nothing",
+    }
+
+    async def scenario():
+        table = load_rules("default", {"repeat_threshold": 10}, [again])
+        async with running(
+            one("do", args={"q": 1}), toolbox(awaited if is_async else act), rules=table
+        ) as run:
+            await run.wait()
+            log = [event async for event in run.events()]
+            moves = [e.data["trigger"] for e in log if e.type == "task_moved"]
+            decided = [e.data["signal"] for e in log if e.type == "decided"]
+            assert moves == ["start", "fail", "retry", "start", "fail", "retry", "start", "fail"]
+            assert decided == ["unclassified_error"] * 3
+            assert run.status().tasks["t"].attempts == 3
+
+    go(scenario())
+    assert calls == [1, 1, 1]
 
 
 def test_a20_a_tool_that_is_gone_after_the_restart_leaves_its_question_and_is_named_when_it_is_approved():
@@ -56,3 +99,55 @@ def test_a61_a_cancelled_run_lists_what_is_unknown_and_what_remains_for_a_person
     assert told["unknown"] == ["A"]
     (remains,) = told["remains"]
     assert "whether A (pay) took effect" in remains
+
+
+class PermissionDenied(Exception):  # it is named so in the case
+    """A class of somebody's own, whose name sounds like something."""
+
+
+def real(name):
+    """Return the error itself that a scenario calls *name*."""
+    if name.startswith("s"):
+        httpx = pytest.importorskip("httpx")
+        asked = httpx.Request("POST", "http://localhost/")
+        answer = httpx.Response(int(name[1:]), request=asked)
+        return httpx.HTTPStatusError("no", request=asked, response=answer)
+    if name == "invalid":
+        pydantic = pytest.importorskip("pydantic")
+        with pytest.raises(pydantic.ValidationError) as caught:
+            pydantic.TypeAdapter(int).validate_python("x")
+        return caught.value
+    kinds = (TimeoutError, ConnectionResetError, OSError, PermissionDenied, asyncio.CancelledError)
+    return dict(zip(("deadline", "reset", "os", "denied", "cancelled"), kinds, strict=True))[name]("no")
+
+
+MAPPED = {
+    "deadline": ("transient_error", "maybe"),
+    "reset": ("transient_error", "maybe"),
+    "os": ("unclassified_error", "maybe"),
+    "s401": ("auth_denied", "no"),
+    "s403": ("auth_denied", "no"),
+    "s404": ("not_found", "no"),
+    "s409": ("conflict", "maybe"),
+    "s422": ("bad_request", "no"),
+    "s429": ("rate_limited", "no"),
+    "s503": ("transient_error", "maybe"),
+    "invalid": ("validation_failed", "maybe"),
+    "denied": ("unclassified_error", "maybe"),
+    "cancelled": ("unclassified_error", "maybe"),
+}
+
+
+@pytest.mark.parametrize("name", MAPPED)
+@pytest.mark.parametrize("is_async", [False, True], ids=["thread", "loop"])
+def test_a52_the_error_itself_has_the_signal_that_is_declared_for_it(name, is_async):
+    error = real(name)
+
+    def act():
+        raise error
+
+    async def awaited():
+        raise error
+
+    outcome = outcome_of(box("write")(awaited if is_async else act))
+    assert (outcome.signal.value, outcome.applied.value) == MAPPED[name]

@@ -39,6 +39,7 @@ _PIECE = r'[^\s.\[\]{}$/"\x00-\x1f]+'
 
 _BARE = re.compile(rf"\$({_BARE_ID})((?:\.[A-Za-z0-9_]+|{_INDEX}|{_QUOTED})*)")
 _BRACED = re.compile(rf"\$\{{((?:{_PIECE}(?:{_INDEX})?/)*{_PIECE})((?:\.{_PIECE}|{_INDEX}|{_QUOTED})*)\}}")
+_PLAIN = re.compile(rf"\$({_BARE_ID})((?:\.[A-Za-z0-9_]+)*)")
 _SEGMENT = re.compile(rf"\.({_PIECE})|\[([0-9]+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 _WORD = re.compile(r"\w+")
 
@@ -167,11 +168,30 @@ def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Any, Any]:
     moving = []
     base: Any = value.copy()
     for key, item in pairs:
+        type_ = type(item)
+        if type_ is str:
+            if "$" not in item:
+                continue
+            node: Any = _sole(item)
+            if node is not None:
+                refs.append(node)
+                moving.append((key, node))
+                continue
+        elif type_ is not dict and type_ is not list:
+            continue
         pointer = f"{at}/{str(key).replace('~', '~0').replace('/', '~1')}"
         node, base[key] = _value(item, pointer, refs, depth + 1)
         if node is not None:
             moving.append((key, node))
     return (_Tree(base, tuple(moving)) if moving else None), base
+
+
+def _sole(text: str) -> Ref | None:
+    """Return the reference that *text* is as a whole, if it is one of plain words, as most are; None: it has to be read."""
+    match = _PLAIN.fullmatch(text)
+    if match is None:
+        return None
+    return Ref("$" + match[1], tuple(match[2].split(".")[1:]), text)
 
 
 def _text(text: str, at: str, refs: list[Ref]) -> tuple[Any, Any]:
