@@ -111,9 +111,9 @@ def test_stores_and_exports_hold_the_same_bytes_of_a_value(tmp_path):
         for store in ("runs.db", "runs.jsonl", None):
             place = tmp_path / str(number) / store if store else None
             _, events, _ = outcome_of(value, place)
-            (value,) = [
+            (kept,) = [
                 e.data["outcome"]["value"] for e in events if e.data.get("dest") == "done" and e.task == "t"
             ]
-            digest = canon.value_digest("result", value)
+            digest = canon.value_digest("result", kept)
             digests.add(digest)
         assert len(digests) == 1
