@@ -14,7 +14,7 @@ from fsm_agent import audit
 from fsm_agent.core.audit.audit import audit as audit_records
 from fsm_agent.core.audit.check import ALL, BATCH, GROUPS, LOG
 from fsm_agent.core.audit.checker import MAX_FINDINGS, NO_TASK, Checker
-from fsm_agent.core.audit.checks import CHECKS, IDLE, ordinary
+from fsm_agent.core.audit.checks import CHECKS, IDLE, PLAIN, is_plain, ordinary, place_of
 from fsm_agent.core.errors import UsageError
 from fsm_agent.core.events import Event, chain, from_body, genesis, hydrate, seal, to_line
 from fsm_agent.faces.frame.screen import Screen
@@ -59,28 +59,49 @@ def test_every_check_is_explained_numbered_and_passes_somewhere():
 OF_ALL = [c for c in CHECKS.values() if c.on == ALL and c.run is not None]
 
 
-def test_an_ordinary_event_is_one_that_every_check_of_all_events_passes():
-    """Else what most events pass at once would hide what one of these checks finds."""
-    seen = {True: 0, False: 0}
+def steps_through(count):
+    """Yield (checker, event) of logs that mutators have changed, as far as they can be applied: *count* for each way."""
     for name in MUTATORS:
-        for log, events in itertools.islice(fitting(name), 2):
-            del log
+        for _, events in itertools.islice(fitting(name), count):
             whole = sealed(events)
             checker = Checker(whole.run, whole.blobs.__getitem__)
             for record in whole.records:
                 event = hydrate(from_body(record.body), checker.blob)
                 checker.record, checker.task = record, checker.run.tasks.get(event.task, NO_TASK)
-                easy = ordinary(checker, event)
-                seen[easy] += 1
-                for c in OF_ALL if easy else ():
-                    assert c.run(checker, event) == (None if c.id in IDLE else ""), (name, c.id, event.seq)
+                yield checker, event
                 try:
                     checker.take(event)
                 except Exception:
                     break
                 if event.seq == checker.tx_end:
                     checker.end_batch()
+
+
+def test_an_ordinary_event_is_one_that_every_check_of_all_events_passes():
+    """Else what most events pass at once would hide what one of these checks finds."""
+    seen = {True: 0, False: 0}
+    for checker, event in steps_through(2):
+        easy = ordinary(checker, event)
+        seen[easy] += 1
+        for c in OF_ALL if easy else ():
+            assert c.run(checker, event) == (None if c.id in IDLE else ""), (c.id, event)
     assert seen[True] > 10 * seen[False] > 0
+
+
+def test_in_a_plain_event_the_checks_that_are_not_asked_have_nothing_to_look_at():
+    seen = {(kind, easy): 0 for kind in PLAIN for easy in (True, False)}
+    for checker, event in steps_through(2):
+        kind = place_of(event).kind
+        if kind in PLAIN:
+            easy = is_plain(checker, event, PLAIN[kind].is_so)
+            seen[kind, easy] += 1
+            for name in PLAIN[kind].idle if easy else ():
+                assert CHECKS[name].run(checker, event) is None, (name, event)
+    assert min(seen.values()) > 0
+
+
+def test_an_event_that_its_plainness_stumbles_over_is_not_plain():
+    assert not is_plain(Checker("r", bytes), Event(1, 1, "task_moved", {}, "a"), PLAIN["task:start"].is_so)
 
 
 NEVER_PASSED = {"approval-in-time", "forked-in-its-place", "parents-events"}

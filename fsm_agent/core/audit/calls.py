@@ -15,14 +15,10 @@ from fsm_agent.core.inputs import NO_USAGE
 from fsm_agent.core.language.expr import Expr
 from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.plans import members
-from fsm_agent.core.tools import ToolSpec, argument_faults
+from fsm_agent.core.tools import argument_faults
 
 _NOT_PEOPLE: Final = ("probe", "door", "recovery")
 _CALLER: Final = "caller"
-
-
-def _spec(log: Checker, event: Event) -> ToolSpec | None:
-    return log.run.tools.get(event.data["tool"])
 
 
 # ── the door ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -60,7 +56,7 @@ def breaker_is_closed(log: Checker, event: Event) -> Said:
 def call_of_the_plan(log: Checker, event: Event) -> Said:
     """A call is of the tool that the plan in force names, with the effect class that the registry declares."""
     run, task, data = log.run, log.task, event.data
-    spec = _spec(log, event)
+    spec = log.run.tools.get(event.data["tool"])
     if spec is None or spec.effect != data["effect"]:
         return f"{task.id} starts {data['tool']} as {data['effect']}; the registry knows it otherwise"
     if not run.plans(task):
@@ -71,7 +67,7 @@ def call_of_the_plan(log: Checker, event: Event) -> Said:
 
 def arguments_of_the_plan(log: Checker, event: Event) -> Said:
     """A call has the arguments that the plan resolves to, or those that a person made of exactly these."""
-    run, task, spec = log.run, log.task, _spec(log, event)
+    run, task, spec = log.run, log.task, log.run.tools.get(event.data["tool"])
     if spec is None or log.by_caller:
         return None
     planned = _planned(run, task)
@@ -97,13 +93,13 @@ def _planned(run: Run, task: Task) -> dict[str, Any] | None:
 
 def arguments_fit_the_tool(log: Checker, event: Event) -> Said:
     """A call has the arguments that its tool declares."""
-    spec = _spec(log, event)
+    spec = log.run.tools.get(event.data["tool"])
     return None if spec is None else "; ".join(argument_faults(spec, event.data["args"]))
 
 
 def digest_and_key(log: Checker, event: Event) -> Said:
     """The digest of a call is that of tool and arguments; its key is that of run, step and digest, so it never changes."""
-    spec, data, task = _spec(log, event), event.data, log.task
+    spec, data, task = log.run.tools.get(event.data["tool"]), event.data, log.task
     if spec is None:
         return None
     digest = arguments.args_digest(spec, data["args"])
@@ -116,7 +112,7 @@ def digest_and_key(log: Checker, event: Event) -> Said:
 
 def never_twice(log: Checker, event: Event) -> Said:
     """No write is started while an effect under its key is, or may be, there."""
-    spec = _spec(log, event)
+    spec = log.run.tools.get(event.data["tool"])
     if spec is None:
         return None
     why = arguments.effect_before(log.run, log.task, spec, event.data["key"])
@@ -125,7 +121,7 @@ def never_twice(log: Checker, event: Event) -> Said:
 
 def deadline_of_the_tool(log: Checker, event: Event) -> Said:
     """A call is waited for as long as its step, or else its tool, says; in a loop that somebody else keeps, as that says."""
-    spec, step = _spec(log, event), log.task.step
+    spec, step = log.run.tools.get(event.data["tool"]), log.task.step
     if spec is None or log.by_caller:
         return None
     right = event.at + (spec.timeout_us if step.timeout_us is None else step.timeout_us)
@@ -183,6 +179,22 @@ def _verdict(run: Run, check_: Expr, task: str | None, more: Mapping[str, Any] |
     scope = {**arguments.scope_of(run, check_.roots, at=task or ""), **(more or {})}
     value = check_.evaluate(scope).value
     return value if isinstance(value, bool) else None
+
+
+def plain_start(log: Checker, event: Event) -> bool:
+    """Whether a start is one that cites no approval, of a step outside of batches, without conditions and budgets."""
+    run, task, data = log.run, log.task, event.data
+    step = task.step
+    return not (
+        "approval" in data
+        or "reserve" in data
+        or run.limited
+        or run.account.by_tool
+        or task.parent
+        or step.when is not None
+        or step.preconditions
+        or step.estimate is not None
+    )
 
 
 # ── how calls end ─────────────────────────────────────────────────────────────────────────────────────────────

@@ -54,6 +54,19 @@ class Check:
     says: str
 
 
+@attrs.frozen(kw_only=True)
+class Plain:
+    """What most events of a kind are: known at once, so that checks that have nothing to look at need not be asked.
+
+    Attributes:
+        is_so: Whether an event is plain; one that it stumbles over is not.
+        idle: Ids of checks that have nothing to look at in a plain event.
+    """
+
+    is_so: Callable[[Checker, Event], bool]
+    idle: frozenset[str]
+
+
 def check(rule: str, run: Callable[[Checker, Event], Said], *on: str) -> Check:
     """Return the check that *run* makes: named after the function, explained by its docstring."""
     return Check(id=_name(run), rule=rule, on=on, run=run, says=_sentence(run))

@@ -81,6 +81,7 @@ class Checker:
         failed: Check → how many events it found fault with.
         skipped: Function of a check → in how many of the events that it looks at it had nothing to look at.
         ordinary: How many events had nothing out of order that checks of all events could find.
+        plain: Kind of event → how many of the ordinary ones were plain.
         seen: Kind of event → how many there were.
         by_caller: Whether the calls are made by a loop that somebody else keeps, who answers for their arguments.
         parent: The run that the log comes from, as its checks follow it; None if it is no fork.
@@ -98,7 +99,7 @@ class Checker:
         refused: Whether a planner's proposal was refused in the batch.
         was_final: Whether the run had ended when the batch began.
         tx_first: Seq of the first event of the batch.
-        ruling: What the table says of the present decision: (seq, ruling).
+        ruling: What the table says of the decision ``ruled_on``, which is a seq.
         edited: The arguments that a person asked for in the batch.
         asked_to_wait: How long the other side asked a task that failed in the batch to wait, in microseconds.
         delays: How long the retry that was decided in the batch waits, by task, in milliseconds.
@@ -117,6 +118,7 @@ class Checker:
         self.skipped: dict[Any, int] = defaultdict(int)
         self.seen: dict[str, int] = defaultdict(int)
         self.ordinary = 0
+        self.plain: dict[str, int] = defaultdict(int)
         self.record, self.previous = _NO_RECORD, genesis(run).hash
         self.by_caller = False
         self.parent: Any = None
@@ -128,7 +130,8 @@ class Checker:
         self.decided: dict[str, str] = {}
         self.asked_to_wait: dict[str, int] = {}
         self.delays: dict[str, int] = {}
-        self.ruling: tuple[int, Any] | None = None
+        self.ruling: Any = None
+        self.ruled_on: int | None = None
         self.edited: dict[str, Any] = {}
         self.tx_first = 1
         self.newly: list[str] = []
@@ -193,13 +196,14 @@ class Checker:
 
     def proves(self, kind: str, event: Event, says: str, result: str | None) -> None:
         """Remember what *event* proves of its task, in place of the last one of its *kind*."""
-        name = event.task or ""
-        trouble = self.run.tasks[name].trouble if name in self.run.tasks else None
+        name, seq = event.task or "", event.seq
         before = self._newest.get((name, kind))
-        if before is not None and not (trouble is not None and trouble.late and trouble.late[0] == before):
-            self.evidence.pop(before, None)  # a late reply that is still to be weighed stays
-        self._newest[name, kind] = event.seq
-        self.evidence[event.seq] = Evidence(name, says, result)
+        if before is not None:
+            trouble = self.run.tasks[name].trouble if name in self.run.tasks else None
+            if trouble is None or not trouble.late or trouble.late[0] != before:
+                self.evidence.pop(before, None)  # a late reply that is still to be weighed stays
+        self._newest[name, kind] = seq
+        self.evidence[seq] = Evidence(name, says, result)
 
     def _take_answer(self, event: Event) -> None:
         """Fold a person's answer, and remember the approval that it completes."""
@@ -279,7 +283,10 @@ def _decided(log: Checker, event: Event) -> None:
             log.due.pop((RUN, INPUT_DECISION), None)
     else:
         log.owed.pop(name, None)
-    match data["decide"]:
+    decide = data["decide"]
+    if decide == "accept":
+        return
+    match decide:
         case "retry":
             log.due[name, "retry"] = event.seq
             log.delays[name] = data["params"]["delay_ms"]
@@ -292,7 +299,7 @@ def _decided(log: Checker, event: Event) -> None:
         case "replan-local" | "replan-global":
             about = data.get("about", name)
             log.due[about, "another plan"] = event.seq
-            log.decided[about] = data["decide"].removeprefix("replan-")
+            log.decided[about] = decide.removeprefix("replan-")
 
 
 def _reconciled(log: Checker, event: Event) -> None:

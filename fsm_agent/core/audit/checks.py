@@ -9,8 +9,8 @@ from typing import Final
 
 import attrs
 
-from fsm_agent.core.audit.calls import CALLS
-from fsm_agent.core.audit.check import ALL, BATCH, LOG, Check, Said
+from fsm_agent.core.audit.calls import CALLS, plain_start
+from fsm_agent.core.audit.check import ALL, BATCH, LOG, Check, Plain, Said
 from fsm_agent.core.audit.checker import NO_TASK, Checker
 from fsm_agent.core.audit.forks import FORKS
 from fsm_agent.core.audit.integrity import INTEGRITY, READER, no_credentials
@@ -18,7 +18,7 @@ from fsm_agent.core.audit.moves import MOVES
 from fsm_agent.core.audit.parts import PARTS
 from fsm_agent.core.audit.people import PEOPLE
 from fsm_agent.core.audit.plans import PLANS
-from fsm_agent.core.audit.policy import POLICY
+from fsm_agent.core.audit.policy import POLICY, plain_decision
 from fsm_agent.core.events import TYPES, Event
 from fsm_agent.core.machine import TABLES
 
@@ -35,6 +35,26 @@ _TYPE_OF: Final = {"task": "task_moved", "run": "run_moved"}
 _KNOWN: Final = frozenset(TYPES)
 
 
+PLAIN: Final = {
+    "decided": Plain(
+        is_so=plain_decision,
+        idle=frozenset({"delay-by-the-policy", "probe-by-the-policy", "run-signal-is-true"}),
+    ),
+    "task:start": Plain(
+        is_so=plain_start,
+        idle=frozenset(
+            {
+                "approval-in-time",
+                "approval-used-once",
+                "approved-by-enough",
+                "batch-admits-it",
+                "conditions-hold",
+                "within-budget",
+            }
+        ),
+    ),
+}
+"""Kind of event → which of them are plain."""
 Run = Callable[[Checker, Event], Said]
 """The function of a check that looks at events as they are folded."""
 
@@ -47,17 +67,24 @@ class Place:
         kind: The kind.
         runs: The functions of all checks that look at them.
         own: Those of them that do not look at all events.
+        plain: Whether an event is plain; None: none of the kind is.
+        few: Those of ``own`` that have something to look at in a plain event.
     """
 
     kind: str
     runs: tuple[Run, ...]
     own: tuple[Run, ...]
+    plain: Callable[[Checker, Event], bool] | None
+    few: tuple[Run, ...]
 
 
 def _place(kind: str) -> Place:
-    on = {kind, _TYPE_OF.get(kind.partition(":")[0], kind)}
-    runs = [(c.run, c.on == ALL) for c in RULES if c.run is not None and (c.on == ALL or on & {*c.on})]
-    return Place(kind, tuple(run for run, _ in runs), tuple(run for run, of_all in runs if not of_all))
+    on, plain = {kind, _TYPE_OF.get(kind.partition(":")[0], kind)}, PLAIN.get(kind)
+    all_ = [c for c in RULES if c.on == ALL or on & {*c.on}]
+    own = [c for c in all_ if c.on != ALL]
+    few = [c for c in own if plain is None or c.id not in plain.idle]
+    runs = (tuple(c.run for c in found if c.run is not None) for found in (all_, own, few))
+    return Place(kind, next(runs), next(runs), plain.is_so if plain is not None else None, next(runs))
 
 
 _PLACES: Final = {
@@ -122,11 +149,22 @@ def hold(log: Checker, event: Event) -> None:
     place, name = place_of(event), event.task
     log.seen[place.kind] += 1
     log.task = log.run.tasks.get(name, NO_TASK) if name is not None else NO_TASK
+    runs = place.runs
     if ordinary(log, event):
         log.ordinary += 1
-        _look(log, event, place.own)
-    else:
-        _look(log, event, place.runs)
+        runs = place.own
+        if place.plain is not None and is_plain(log, event, place.plain):
+            log.plain[place.kind] += 1
+            runs = place.few
+    _look(log, event, runs)
+
+
+def is_plain(log: Checker, event: Event, is_so: Callable[[Checker, Event], bool]) -> bool:
+    """Whether *event* is plain by *is_so*."""
+    try:
+        return is_so(log, event)
+    except Exception:  # noqa: BLE001 - a forged event; the checks say what is wrong with it
+        return False
 
 
 def hold_batch(log: Checker, last: Event) -> None:
@@ -182,6 +220,7 @@ def tally(log: Checker, events: int, made: dict[str, int]) -> tuple[Tally, ...]:
         looked = made.get(c.id, 0) if c.run is None else sum(log.seen[kind] for kind in _KINDS[c])
         whole = max(1 if c.on == LOG else batches if c.on == BATCH else events, looked)
         failed, idle = log.failed[c.id], log.ordinary if c.id in IDLE else 0
+        idle += sum(log.plain[kind] for kind, plain in PLAIN.items() if c.id in plain.idle)
         passed = max(0, looked - failed - idle - (log.skipped[c.run] if c.run is not None else 0))
         rest = max(0, whole - failed - passed)
         out.append(Tally(check=c.id, rule=c.rule, passed=passed, failed=failed, not_applicable=rest))

@@ -66,23 +66,22 @@ def same_machines(log: Checker, event: Event) -> Said:
 def evidence_for_the_move(log: Checker, event: Event) -> Said:
     """A task's move carries what its edge demands: an intent, an outcome, evidence, a reason, a delay."""
     task, data = log.task, event.data
-    return GUARDS[data["trigger"]](data, _effect_of(log.run, task, data), _applied_of(task, data))
-
-
-def _effect_of(run: Run, task: Task, data: dict[str, Any]) -> str:
-    if data["trigger"] == "start":
-        spec = run.tools.get(data.get("tool", ""))
-        return spec.effect.value if spec is not None else "read"
-    return task.effect
-
-
-def _applied_of(task: Task, data: dict[str, Any]) -> str:
     trigger = data["trigger"]
-    if trigger in ("fail", "lose"):
-        return str(data["outcome"].get("applied", "maybe"))
-    if trigger == "clear":
-        return str(data["applied"])
-    return task.applied
+    effect = _declared(log.run, data) if trigger == "start" else task.effect
+    return GUARDS[trigger](data, effect, _stated(data) if trigger in _STATING else task.applied)
+
+
+_STATING: Final = frozenset({"fail", "lose", "clear"})
+"""Triggers of moves that state themselves what became of the effect."""
+
+
+def _declared(run: Run, data: dict[str, Any]) -> str:
+    spec = run.tools.get(data.get("tool", ""))
+    return spec.effect if spec is not None else "read"
+
+
+def _stated(data: dict[str, Any]) -> str:
+    return str(data["applied"] if data["trigger"] == "clear" else data["outcome"].get("applied", "maybe"))
 
 
 def cited_evidence(log: Checker, event: Event) -> Said:

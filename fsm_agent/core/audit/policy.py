@@ -28,11 +28,17 @@ def _who(log: Checker, event: Event) -> tuple[Task | None, str, str]:
 
 def _ruling(log: Checker, event: Event) -> Ruling:
     """Return what the table says here; asked once per decision, however many checks look at it."""
-    if log.ruling is None or log.ruling[0] != event.seq:
-        task, _, _ = _who(log, event)
-        log.ruling = (event.seq, rule_on(log.run, task, _SIGNALS[event.data["signal"]]))
-    ruling: Ruling = log.ruling[1]
+    if log.ruled_on != event.seq:
+        log.ruling = rule_on(log.run, _who(log, event)[0], _SIGNALS[event.data["signal"]])
+        log.ruled_on = event.seq
+    ruling: Ruling = log.ruling
     return ruling
+
+
+def plain_decision(log: Checker, event: Event) -> bool:
+    """Whether a decision is one about a task after which nothing is waited for."""
+    del log
+    return event.task is not None and event.data["decide"] not in ("retry", "reconcile")
 
 
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────────────────
