@@ -60,7 +60,10 @@ class Disk(apsw.VFS):
 class _File(apsw.VFSFile):
     def __init__(self, disk, name, flags):
         self.disk = disk
-        self.path = name if isinstance(name, str) else name.filename()
+        if name is None:  # a scratch file of SQLite, which nothing rests on
+            self.path = "(temporary)"
+        else:
+            self.path = name if isinstance(name, str) else name.filename()
         super().__init__("", name, flags)
 
     def xWrite(self, data, offset):

@@ -54,7 +54,7 @@ def test_a_file_says_that_it_is_ours_and_guards_its_log(tmp_path):
         "application_id": 0x46534D41,
         "user_version": 1,
         "journal_mode": "wal",
-        "page_size": 4096,
+        "page_size": 8192,
     }
     assert (db.pragma("foreign_keys"), db.pragma("trusted_schema"), db.pragma("cell_size_check")) == (1, 0, 1)
     assert (tmp_path / "runs.db").read_bytes()[:16] == b"SQLite format 3\0"
