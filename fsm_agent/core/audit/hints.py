@@ -26,13 +26,34 @@ def next_commands(run: Run) -> tuple[str, ...]:
     """Return commands that move the run on from here."""
     name = quote(run.id)
     if run.state is RunState.FAILED:
-        return (f"fsm-agent resume {name}", f"fsm-agent cancel {name}", f"fsm-agent audit {name}")
+        return (*_go_on(run), f"fsm-agent cancel {name}", f"fsm-agent audit {name}")
     if run.state in FINAL_RUN_STATES:
         return (f"fsm-agent audit {name}", f"fsm-agent export {name}")
     commands = [command for q in run.questions.values() for command in for_question(run, q)]
     if run.paused or run.wish == "pause" or not run.questions:
         commands.append(f"fsm-agent resume {name}")
-    return (*commands, f"fsm-agent cancel {name}")
+    return (*commands, *_cancel(run))
+
+
+def _go_on(run: Run) -> tuple[str, ...]:
+    """Return the commands that let an aborted run go on; first what it was aborted for, or it would be again."""
+    raised = (f"fsm-agent set {quote(run.id)} budgets.KEY=V",) if run.account.band == "exhausted" else ()
+    return (*raised, f"fsm-agent resume {quote(run.id)}")
+
+
+def _cancel(run: Run) -> tuple[str, ...]:
+    """Return the command that cancels the run, if it adds anything to what was wished."""
+    command = f"fsm-agent cancel {quote(run.id)}"
+    unknown = _unaccepted(run) if run.wish in ("cancel", "abort") else []
+    if unknown:
+        return (f"{command} {' '.join(f'--acknowledge {quote(name)}' for name in unknown)}",)
+    return () if run.wish == "cancel" else (command,)
+
+
+def _unaccepted(run: Run) -> list[str]:
+    """Return the tasks whose unknown result nobody has accepted."""
+    unknown = (t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN)
+    return [name for name in unknown if name not in run.acknowledged]
 
 
 def for_question(run: Run, question: Question) -> tuple[str, ...]:
@@ -51,7 +72,8 @@ def for_question(run: Run, question: Question) -> tuple[str, ...]:
     if task is not None and task.state is TaskState.UNKNOWN:
         return _evidence(run, task)
     choice = next((a for a in question.answers if a != "result"), "abort")
-    return (f'fsm-agent answer {where} \'{{"decide": "{choice}"}}\'',)
+    why = ' -m "why"' if choice == "keep" else ""
+    return (f'fsm-agent answer {where} \'{{"decide": "{choice}"}}\'{why}',)
 
 
 def _evidence(run: Run, task: Task) -> tuple[str, ...]:
@@ -70,7 +92,12 @@ def of_run(run: Run) -> Wait:
     if run.paused or run.wish == "pause":
         return Wait("an operator paused it", resume)
     if run.wish != "none":
-        return Wait(f"it is asked to {run.wish}, and lets end what is under way", ())
+        unknown = _unaccepted(run) if run.state is RunState.UNKNOWN else []
+        if not unknown:
+            return Wait(f"it is asked to {run.wish}, and lets end what is under way", ())
+        words = f"a person's word about {', '.join(unknown[:_MANY])}, of which nobody knows; then it can {run.wish}"
+        said = [c for name in unknown[:_MANY] for c in _evidence(run, run.tasks[name])]
+        return Wait(words, (*said, *_cancel(run)))
     if run.questions:
         names = ", ".join(list(run.questions)[:_MANY])
         commands = [c for q in list(run.questions.values())[:_MANY] for c in for_question(run, q)]
@@ -115,16 +142,20 @@ def _unknown(run: Run, task: Task) -> Wait:
 def _idle(run: Run) -> Wait | None:
     """Return what a task of a run that has ended waits for, if the run has."""
     if run.state is RunState.FAILED:
-        return Wait("the run to be resumed", (f"fsm-agent resume {quote(run.id)}",))
+        return Wait("the run to be resumed", _go_on(run))
     return NOTHING if run.state in FINAL_RUN_STATES else None
 
 
 def _failed(run: Run, task: Task) -> Wait:
     name = task.id if task.id in run.replans else RUN
-    request = run.replans.get(name)
-    if request is None or run.wish != "none":
+    if name not in run.replans or run.wish != "none":
         whole = of_run(run)
         return Wait(f"the whole run: {whole.words}", whole.commands)
+    return _new_plan(run, name)
+
+
+def _new_plan(run: Run, name: str) -> Wait:
+    """Return what the replan called *name* waits for."""
     if run.asked and run.asked_for == name:
         return Wait("a new plan: the planner is being asked")
     unknown = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN]
@@ -133,17 +164,20 @@ def _failed(run: Run, task: Task) -> Wait:
     out = [n for n in run.running if run.tasks[n].effect != "read"]
     if out:
         return Wait(f"a new plan, which waits for the calls of {', '.join(out[:_MANY])} to end")
-    return Wait(f"a new plan, {_in(run, request.not_before)}")
+    return Wait(f"a new plan, {_in(run, run.replans[name].not_before)}")
 
 
 def _pending(run: Run, task: Task) -> Wait:
     if run.paused or run.wish != "none" or RUN in run.questions:
         whole = of_run(run)
         return Wait(f"the whole run: {whole.words}", whole.commands)
+    if run.barred:
+        return _new_plan(run, RUN)  # a constraint is broken
     if not task.ready:
         return _dependencies(run, task)
     if not batches.admits(run, task):
-        return _batch(run, run.tasks[task.parent])
+        asked = batches.asked_about(run, task.parent)
+        return of_task(run, run.tasks[asked]) if asked else _batch(run, run.tasks[task.parent])
     if task.not_before > run.at:
         return Wait(f"its next try, {_in(run, task.not_before)}")
     lacking = budget.lacking(run, task, budget.estimate(run, task.step, run.tool_of(task.step) or ""))
@@ -183,11 +217,12 @@ def _dependencies(run: Run, task: Task) -> Wait:
         later = left.pop()
         for name in _before(run, later):
             before = run.tasks[name]
-            ended = before.state in (TaskState.DONE, TaskState.CANCELLED)
+            again = before.state is TaskState.DONE and before.in_doubt
+            ended = before.state in (TaskState.DONE, TaskState.CANCELLED) and not again
             if before.id in seen or ended or (later.parent == name and before.opened and before.met):
                 continue
             seen.add(before.id)
-            if before.state is TaskState.PENDING and not before.ready:
+            if again or (before.state is TaskState.PENDING and not before.ready):
                 left.append(before)
             else:
                 roots[before.id] = before

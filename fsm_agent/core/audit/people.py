@@ -18,7 +18,7 @@ def approved_before(log: Checker, event: Event) -> Said:
     """A call that needs a person's word starts with an approval of exactly this call."""
     run, task, data = log.run, log.task, event.data
     spec = run.tools.get(data["tool"])
-    if spec is None or not needs_approval(task, spec):
+    if spec is None or not needs_approval(run, task, spec, data["args_digest"]):
         return None if "approval" not in data else f"{task.id} cites an approval, and needs none"
     given = log.approvals.get(task.id)
     if given is None or given.seq != data.get("approval"):

@@ -84,7 +84,10 @@ def resolve(
 def edited(run: Run, task: Task, spec: ToolSpec, planned: dict[str, Any]) -> dict[str, Any]:
     """Return what a person made of exactly these arguments, or *planned* itself if nobody changed them."""
     by = task.armed or run.questions.get(task.id)
-    if by is None or by.base_digest is None or by.base_digest != approval_digest(run, task, spec, planned):
+    if by is None:  # a call that was made with them is tried again with them, under the same key
+        same = task.planned_digest and task.planned_digest == args_digest(spec, planned)
+        return dict(task.args) if same and task.args is not None else planned
+    if by.base_digest is None or by.base_digest != approval_digest(run, task, spec, planned):
         return planned
     return dict(by.args or {})
 
@@ -137,9 +140,18 @@ def approval_digest(run: Run, task: Task, spec: ToolSpec, args: Mapping[str, Any
     )
 
 
-def needs_approval(task: Task, spec: ToolSpec) -> bool:
-    """Whether a call of *task* needs a person's yes to its arguments."""
-    return task.step.requires_confirmation or spec.confirm or spec.effect == "irreversible"
+def needs_approval(run: Run, task: Task, spec: ToolSpec, digest: str) -> bool:
+    """Whether a call of *task* needs a person's yes to its arguments; *digest* is that of tool and arguments."""
+    own = task.step.requires_confirmation or spec.confirm or spec.effect == "irreversible"
+    return own or _repeats(run, task, spec, digest)
+
+
+def _repeats(run: Run, task: Task, spec: ToolSpec, digest: str) -> bool:
+    """Whether a step that came with a later plan would make a call whose effect was there, or may have been, before."""
+    if not task.since or spec.effect not in WRITES:
+        return False
+    found = (t for t in run.tasks.values() if t.args_digest == digest and t.applied != "no")
+    return any(t.started < task.since for t in found if t is not task)
 
 
 def effect_before(run: Run, task: Task, spec: ToolSpec, key: str) -> str:

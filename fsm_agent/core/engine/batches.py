@@ -23,7 +23,7 @@ def admits(run: Run, task: Task) -> bool:
     Not while a person is asked whether that may stand. A record that has been begun before is let in whatever has
     failed meanwhile.
     """
-    if task.parent and _asked_about(run, task.parent):
+    if task.parent and asked_about(run, task.parent):
         return False
     batch = run.tasks.get(task.parent)
     if batch is None or batch.step.for_each is None:
@@ -95,7 +95,7 @@ def unpark(run: Run) -> None:
 def _room(run: Run, name: str, begun: bool) -> int:
     """How many more parts the task called *name* would admit, of those that have *begun* before or have not."""
     batch = run.tasks[name]
-    if _asked_about(run, name) or (not begun and stopped(batch)):
+    if asked_about(run, name) or (not begun and stopped(batch)):
         return 0
     if batch.step.for_each is None:
         return len(run.members[name])
@@ -110,13 +110,13 @@ def admissible(run: Run) -> bool:
     return any(_room(run, *key) and any(_comes(run, e) for e in aside) for key, aside in run.parked.items())
 
 
-def _asked_about(run: Run, name: str) -> bool:
-    """Whether a person is asked about the task called *name*, or about what it is a part of."""
+def asked_about(run: Run, name: str) -> str:
+    """Return the task called *name*, or what it is a part of, if a person is asked about that; else an empty string."""
     while name and run.questions:
         if name in run.questions:
-            return True
+            return name
         name = run.tasks[name].parent
-    return False
+    return ""
 
 
 def _comes(run: Run, entry: tuple[Order, str]) -> bool:

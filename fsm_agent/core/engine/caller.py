@@ -203,7 +203,7 @@ def bring_to_running(turn: Turn, task: Task, given: Seen, *, goes_on: bool = Fal
     if why:
         raise RefusedError(f"task {task.id}: {why}; give the next write a name of its own", task=task.id)
     approval = None
-    if needs_approval(task, spec):
+    if needs_approval(run, task, spec, digest):
         yes = approval_digest(run, task, spec, args)
         ask_approval(turn, task, spec, args, yes)
         people.approve(turn, Approve(task=task.id, digest=yes, who=CALLER))

@@ -20,7 +20,7 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.machine import TaskState
-from fsm_agent.core.plans.members import condition
+from fsm_agent.core.plans.members import condition, readers, stated_as
 from fsm_agent.core.replanning import gate
 
 
@@ -32,10 +32,29 @@ def inputs_changed(turn: Turn) -> None:
 
 
 def result_changed(turn: Turn, task: Task) -> None:
-    """Let those that use the result of *task*, which has come in once more, look whether it makes a difference."""
+    """Let those that use the result of *task*, which has come in once more, look whether it makes a difference.
+
+    Those that depend on it, and those that read it and depend on something in between.
+    """
     run = turn.run
-    uses = list(batches.with_parts(run, (name for name, _ in run.children[task.id])))
-    look_again(turn, uses, f"the result of {task.id}, which it rests on, is another one now")
+    assert run.plan is not None, "no plan"
+    names = dict.fromkeys(name for name, _ in run.children[task.id])
+    names.update(dict.fromkeys(readers(run.plan).get(stated_as(task.id), ())))
+    uses = {t.id: t for t in batches.with_parts(run, names)}
+    look_again(turn, uses.values(), f"the result of {task.id}, which it rests on, is another one now")
+
+
+def bereft(turn: Turn, task: Task, since: int) -> None:
+    """What *task*, which is done, depends on was cancelled at the seq *since*: it goes along, unless it had an effect;
+    then a person is asked, once.
+    """
+    why = "what it depends on was cancelled since"
+    acted = [t for t in batches.with_parts(turn.run, [task.id]) if t.effect != "read" and t.applied != "no"]
+    if not acted:
+        turn.move(task, "invalidate", {"reason": why})
+    elif since > task.asked:
+        there = f"{acted[0].id} ({acted[0].tool}) had an effect and stays as it is"
+        ask(turn, task, ("keep", "abort"), f"{task.id} is done, and {why}; {there}")
 
 
 def ended(turn: Turn, task: Task) -> None:
@@ -93,8 +112,8 @@ def _group(turn: Turn, task: Task, why: str) -> None:
     no longer holds and a part had an effect, a person is asked.
     """
     run = turn.run
-    if not task.opened or not task.met:
-        return  # the door will look, when its dependencies are there again
+    if not task.opened:
+        return  # the door will look
     if _condition_is_false(run, task):
         acted = [
             t
@@ -112,7 +131,7 @@ def _group(turn: Turn, task: Task, why: str) -> None:
 
 def stale(run: Run, task: Task) -> bool:
     """Whether the parts of *task* began on a condition, or a list, that is another one now."""
-    if task.id not in run.members or not task.opened or not task.met:
+    if task.id not in run.members or not task.opened:
         return False
     return _condition_is_false(run, task) or _other_records(run, task)
 
@@ -132,7 +151,7 @@ def _other_records(run: Run, task: Task) -> bool:
     try:
         return canon.value_digest("records", expansion.records(run, task)) != task.args_digest
     except UnresolvedReferenceError:
-        return True
+        return task.met  # else what has the list is being done again, and tells when it is there
 
 
 def _done(turn: Turn, task: Task, why: str) -> None:
@@ -147,9 +166,14 @@ def _done(turn: Turn, task: Task, why: str) -> None:
 
 
 def _awaiting(turn: Turn, task: Task, why: str) -> None:
-    """Void a request whose arguments are no longer what the plan resolves to; the door asks again."""
+    """Void a request whose arguments are no longer what the plan resolves to, or whose step has no place any more; the
+    door asks again, or drops it.
+    """
     run = turn.run
     question, spec = run.questions.get(task.id), run.spec_of(task)
+    if _condition_is_false(run, task):
+        turn.move(task, "invalidate", {"reason": why})  # an answer would pass no door
+        return
     if question is None or question.kind != "approval":
         return
     try:
@@ -176,7 +200,7 @@ def _cancelled(turn: Turn, task: Task, why: str) -> None:
     when = condition(task.step)
     if when is not None and when.evaluate(scope_of(run, when.roots, at=task.id)).value is not True:
         return
-    back = [(task, why)] if task.reason_code == "condition" and not task.dead_deps else []
+    back = [(task, why)] if task.reason_code == "condition" and not task.lost else []
     while back:
         task, why = back.pop()
         if task.state is not TaskState.CANCELLED:
@@ -189,4 +213,4 @@ def _cancelled(turn: Turn, task: Task, why: str) -> None:
 def _only_hung(run: Run, child: Task) -> bool:
     """Whether *child* was cancelled for nothing but a dependency that a condition had cancelled, and has them all again."""
     hung = child.state is TaskState.CANCELLED and child.reason_code == "condition" and bool(child.origin)
-    return hung and run.plans(child) and not child.dead_deps
+    return hung and run.plans(child) and not child.lost

@@ -1,18 +1,20 @@
 """Who waits for whom: the indexes over a plan's dependencies, kept so that a move costs its dependents and not the plan.
 
-A part of a task (a step of its nested plan, a record of its batch) waits for that task to let its parts begin, as if it
-were one more dependency; and the task waits for its parts to end.
+A part of a task (a step of its nested plan, a record of its batch) waits for that task to let its parts begin, whatever
+its dependencies are and however it joins them; and the task waits for its parts to end.
+
+What is done is there for those that wait for it, unless what it rests on itself is being done again: then they wait for
+that, too, or they would begin on a result that is about to be another one.
 """
 
 from heapq import heappush
 from typing import Final
 
-from fsm_agent.core.engine.records import Task
+from fsm_agent.core.engine.records import DONE, GONE, OPEN, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import TaskState
 
-_OPEN, _DONE, _GONE = 0, 1, 2
-_KIND: Final = dict.fromkeys(TaskState, _OPEN) | {TaskState.DONE: _DONE, TaskState.CANCELLED: _GONE}
+_KIND: Final = dict.fromkeys(TaskState, OPEN) | {TaskState.DONE: DONE, TaskState.CANCELLED: GONE}
 
 
 def recount(run: Run) -> None:
@@ -30,6 +32,9 @@ def recount(run: Run) -> None:
         if task.parent:
             run.members[task.parent].append(task.id)
         count(run, task)
+    for task in list(run.tasks.values()):
+        if task.state is TaskState.DONE and task.in_doubt:  # it was counted as done by who depends on it
+            _tell(run, task, DONE, OPEN)
     for task in run.tasks.values():
         if task.state is TaskState.PENDING:
             run.index(task)
@@ -39,16 +44,16 @@ def recount(run: Run) -> None:
 
 def count(run: Run, task: Task) -> None:
     """Enter *task* into the indexes of those that it waits for and is a part of; they have been entered before."""
-    estimate(run, task, 1 if _KIND[task.state] == _OPEN else 0)
+    estimate(run, task, 1 if _KIND[task.state] == OPEN else 0)
     task.open_deps = task.done_deps = task.dead_deps = 0
     for dependency in task.step.depends_on:
         run.children[dependency.id].append((task.id, dependency.optional))
         _count(task, _KIND[run.tasks[dependency.id].state], dependency.optional, 1)
     parent = run.tasks.get(task.parent)
+    task.above = DONE if parent is None else gate(parent)
     if parent is None:
         return
-    _count(task, gate(parent), False, 1)
-    parent.left += _KIND[task.state] == _OPEN
+    parent.left += _KIND[task.state] == OPEN
     parent.active += _works(task, task.state)
     parent.given_up += task.given_up if parent.step.for_each is not None else 0
     if task.state is TaskState.FAILED:
@@ -58,8 +63,8 @@ def count(run: Run, task: Task) -> None:
 def gate(task: Task) -> int:
     """Return how *task* stands as what its parts wait for."""
     if task.state is TaskState.CANCELLED:
-        return _GONE
-    return _DONE if task.opened and task.met else _OPEN
+        return GONE
+    return DONE if task.opened and task.met else OPEN
 
 
 def begin(run: Run, task: Task, opened: int) -> None:
@@ -74,40 +79,70 @@ def begin(run: Run, task: Task, opened: int) -> None:
 
 def regate(run: Run, task: Task, before: int) -> None:
     """Tell the parts of *task* if it lets them begin, or no longer, or never will."""
-    after = gate(task)
-    if before != after:
-        for name in run.members[task.id]:
-            _shift(run, run.tasks[name], before, after, optional=False)
+    if gate(task) != before:
+        _tell(run, task, before, gate(task), inside=True)
 
 
 def release(run: Run, task: Task, old: TaskState) -> None:
     """Tell the dependents of *task*, which was *old*, and what it is a part of, if it makes a difference to them."""
-    before, after = _KIND[old], _KIND[task.state]
     if task.parent:
-        _tell(run, task, old)
+        _tell_above(run, task, old)
+    before, after = _KIND[old], _KIND[task.state]
     if before == after:
         return
-    estimate(run, task, -1 if before == _OPEN else 1)  # one of the two is open: done and cancelled never meet
-    for name, optional in run.children[task.id]:
-        _shift(run, run.tasks[name], before, after, optional=optional)
+    estimate(run, task, -1 if before == OPEN else 1)  # one of the two is open: done and cancelled never meet
+    if task.open_deps or task.dead_deps or task.above != DONE:  # nearly never
+        _note_lost(run, task)
+        before, after = _stands(task, old), _stands(task, task.state)
+    if before != after:
+        _tell(run, task, before, after)
 
 
-def _shift(run: Run, waiting: Task, before: int, after: int, *, optional: bool) -> None:
-    run.touch(waiting)
-    has_parts = waiting.id in run.members
-    stood = gate(waiting) if has_parts else _OPEN
-    _count(waiting, before, optional, -1)
-    _count(waiting, after, optional, 1)
-    run.index_ready(waiting)
-    if has_parts:
-        regate(run, waiting, stood)
+def _stands(task: Task, state: TaskState) -> int:
+    """Return how *task*, in *state*, stands as what others depend on."""
+    return OPEN if state is TaskState.DONE and task.in_doubt else _KIND[state]
 
 
-def _tell(run: Run, task: Task, old: TaskState) -> None:
+def _note_lost(run: Run, task: Task) -> None:
+    """Have a done task looked at if what it depends on has been cancelled."""
+    if task.bereft:
+        heappush(run.doomed, (task.order, task.id))
+
+
+def _tell(run: Run, task: Task, before: int, after: int, *, inside: bool = False) -> None:
+    """Tell those that depend on *task*, or *inside* its parts, how it stands; and whoever stands otherwise by that tells on."""
+    left = [(task, before, after, inside)]
+    while left:
+        giver, before, after, inside = left.pop()
+        told = [(name, False) for name in run.members[giver.id]] if inside else run.children[giver.id]
+        for name, optional in told:
+            waiting = run.tasks[name]
+            if run.journal is not None:
+                run.touch(waiting)
+            done, has_parts = waiting.state is TaskState.DONE, name in run.members
+            stood = _stands(waiting, waiting.state) if done else OPEN
+            opened = gate(waiting) if has_parts else OPEN
+            if inside:
+                waiting.above = gate(giver)
+            else:
+                _count(waiting, before, optional, -1)
+                _count(waiting, after, optional, 1)
+            if not done or has_parts:
+                run.index_ready(waiting)
+            if done:
+                if after == GONE:
+                    _note_lost(run, waiting)
+                if _stands(waiting, waiting.state) != stood:
+                    left.append((waiting, stood, _stands(waiting, waiting.state), False))
+            if has_parts and gate(waiting) != opened:
+                left.append((waiting, opened, gate(waiting), True))
+
+
+def _tell_above(run: Run, task: Task, old: TaskState) -> None:
     """Tell what *task* is a part of."""
     parent, new = run.tasks[task.parent], task.state
     run.touch(parent)
-    parent.left += (_KIND[new] == _OPEN) - (_KIND[old] == _OPEN)
+    parent.left += (_KIND[new] == OPEN) - (_KIND[old] == OPEN)
     parent.active += _works(task, new) - _works(task, old)
     if old is TaskState.FAILED:
         _fail(run, task, -1)
@@ -137,9 +172,9 @@ def _works(task: Task, state: TaskState) -> bool:
 
 
 def _count(task: Task, kind: int, optional: bool, by: int) -> None:
-    if kind == _OPEN:
+    if kind == OPEN:
         task.open_deps += by
-    elif kind == _DONE:
+    elif kind == DONE:
         task.done_deps += by
     elif not optional:
         task.dead_deps += by

@@ -89,7 +89,7 @@ def enter(turn: Turn, task: Task) -> bool:
         refuse(turn, task, Signal.UNRESOLVED_REFERENCE, str(error))
         return True
     args = planned
-    if spec is not None and (task.armed is not None or task.id in run.questions):
+    if spec is not None and (task.armed is not None or task.planned_digest or task.id in run.questions):
         args = edited(run, task, spec, planned)
     tolerated = _tolerated(turn, task, args) if step.preconditions else ()
     if tolerated is None:
@@ -187,7 +187,7 @@ def _call(
         refuse(turn, task, Signal.BLOCKED_DEPENDENCY, blocked)
         return True
     approval: int | None = None
-    if needs_approval(task, spec):
+    if needs_approval(run, task, spec, digest):
         wanted_yes = approval_digest(run, task, spec, args)
         armed = task.armed
         if armed is None or armed.digest != wanted_yes or _past(armed.expires_at, turn.now):

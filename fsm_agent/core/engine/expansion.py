@@ -3,7 +3,7 @@
 Part of the one reducer, see :mod:`fsm_agent.core.engine.fold`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fsm_agent.core.engine import dependents
@@ -35,7 +35,7 @@ def adopt(run: Run, steps: tuple[Step, ...]) -> None:
 def _place(run: Run, old: Mapping[str, Task], step: Step, order: Order, parent: str) -> None:
     task = old.get(step.id)
     if task is None:
-        task = Task(step.id, order, step, parent=parent)
+        task = Task(step.id, order, step, parent=parent, since=run.seq if run.plan_version > 1 else 0)
     else:
         run.touch(task)
         task.order, task.step, task.parent = order, step, parent
@@ -96,13 +96,18 @@ def _grow(run: Run, batch: Task, items: list[Any]) -> None:
     run.put(run.members, batch.id, list(dict.fromkeys([*run.members[batch.id], *names])))
     for index, (name, item) in enumerate(zip(names, items, strict=True)):
         if name not in run.tasks:
-            _add(run, members.renamed(template, name), (*batch.order, index), batch.id)
+            fresh = list(_made(run, members.renamed(template, name), (*batch.order, index), batch.id))
+            for task in fresh:  # steps may stand in the plan before what they depend on
+                dependents.count(run, task)
+            for task in fresh:
+                run.index(task)
         task = run.tasks[name]
         run.touch(task)
         task.item = item
 
 
-def _add(run: Run, step: Step, order: Order, parent: str) -> None:
+def _made(run: Run, step: Step, order: Order, parent: str) -> Iterator[Task]:
+    """Make the task of *step* and those of its parts, and yield them, each before its parts."""
     task = Task(step.id, order, step, parent=parent)
     if run.journal is not None:
         run.journal.grew = True
@@ -112,9 +117,8 @@ def _add(run: Run, step: Step, order: Order, parent: str) -> None:
         run.put(run.members, task.id, [])
     run.counts[TaskState.PENDING] += 1
     run.touch(run.tasks[parent])
-    dependents.count(run, task)
+    yield task
     if step.for_each is None:
         for place, part in enumerate(step.plan):
             run.members[step.id].append(part.id)
-            _add(run, part, (*order, place), step.id)
-    run.index(task)
+            yield from _made(run, part, (*order, place), step.id)

@@ -190,6 +190,9 @@ def _counter(run: Run, task: Task | None, name: str, by: int) -> None:
 def _approval_requested(run: Run, event: Event) -> None:
     data = event.data
     name = event.task or RUN
+    if event.task is not None:
+        run.touch(run.tasks[name])
+        run.tasks[name].asked = event.seq
     run.put(
         run.questions,
         name,

@@ -50,6 +50,10 @@ def cancel_doomed(turn: Turn) -> None:
     run = turn.run
     while run.doomed:
         task = run.tasks[run.take(run.doomed)[1]]
+        if task.bereft:
+            turn.cause = max(t.moved for t in _gone(run, task))
+            changes.bereft(turn, task, turn.cause)
+            continue
         if not task.doomed:
             continue
         gone = _gone(run, task)

@@ -152,6 +152,7 @@ def settle(
     """
     signal, words = (None, "") if person else derived.verify(turn.run, task, value)
     if signal is None:
+        again = bool(task.was)
         digest = canon.value_digest("result", value)
         data = {"evidence": dict(evidence), "result": value, "result_digest": digest}
         if turn.run.closed:
@@ -159,6 +160,8 @@ def settle(
         else:
             turn.move(task, "settle", {**data, "signal": Signal.RECONCILED_APPLIED.value})
             fire(turn, task, Signal.RECONCILED_APPLIED, because=str(evidence["words"]))
+            if again:
+                changes.result_changed(turn, task)
             changes.ended(turn, task)
         return True
     if task.state is TaskState.UNKNOWN:

@@ -7,7 +7,7 @@ here: an approval is armed, and the door consumes it.
 from typing import Any
 
 from fsm_agent.core import canon
-from fsm_agent.core.engine import arguments, wishes
+from fsm_agent.core.engine import changes, derived, wishes
 from fsm_agent.core.engine.arguments import (
     approval_digest,
 )
@@ -170,24 +170,20 @@ def answer(turn: Turn, given: Answer) -> None:
 
 def _answer_step(turn: Turn, question: Question, given: Answer) -> None:
     task = turn.run.tasks[given.task]
-    done_when = task.step.done_when
-    if done_when is not None:
-        scope = arguments.scope_of(turn.run, done_when.roots)
-        if isinstance(given.value, dict):
-            scope = {**given.value, **scope}
-        scope.setdefault("result", given.value)
-        verdict = done_when.evaluate(scope)
-        if verdict.value is not True:
-            raise RefusedError(
-                f"task {task.id}: the answer does not fulfil `{done_when.text}` ({verdict.why or 'it is false'}); "
-                "nothing was changed",
-                task=task.id,
-                code="E-ANSWER",
-            )
+    signal, words = derived.verify(turn.run, task, given.value)
+    if signal is not None:
+        raise RefusedError(
+            f"task {task.id}: the answer does not do, {words}; nothing was changed",
+            task=task.id,
+            code="E-ANSWER",
+        )
     _answered(turn, task.id, question, "answered", given.who)
+    again = bool(task.was)
     digest = canon.value_digest("result", given.value)
     turn.move(task, "answer", {"result": given.value, "result_digest": digest}, actor=actor_of(given.who))
     fire(turn, task, Signal.SUCCESS)
+    if again:
+        changes.result_changed(turn, task)
 
 
 _ANSWER_KEYS = frozenset({"decide", "result", "evidence", "note", "acknowledge"})

@@ -329,6 +329,9 @@ def ask(turn: Turn, task: Task | None, answers: tuple[str, ...], say: str, *, si
     """
     run = turn.run
     name = task.id if task is not None else RUN
+    open_one = run.questions.get(name)
+    if open_one is not None and open_one.answers == answers and open_one.say not in say:
+        say = f"{open_one.say}; {say}"  # one answer is for both, so whoever gives it reads both
     data: dict[str, Any] = {
         "kind": "decide",
         "args_digest": canon.value_digest("question", [run.id, name, run.seq]),

@@ -17,6 +17,11 @@ RUN: Final = "run"
 """The name under which questions about the run as a whole are asked; no step may have it."""
 
 
+OPEN: Final = 0
+DONE: Final = 1
+GONE: Final = 2
+"""How whatever a task waits for stands: it may still come, it is there, it will never be."""
+
 Order = tuple[int, ...]
 """A place in plan order: of the step, of the part of it, and so on."""
 
@@ -150,6 +155,8 @@ class Task:
         open_deps: Dependencies that are neither done nor cancelled.
         done_deps: Dependencies that are done.
         dead_deps: Dependencies that were cancelled and are not optional.
+        above: How what it is a part of stands, which is no dependency among others: ``OPEN`` while its parts may not
+            begin, ``DONE`` when they may, ``GONE`` when it was cancelled. ``DONE`` for a step of the plan itself.
         state: The machine's state.
         attempt: Number of starts so far.
         tool: The tool of the last start.
@@ -174,6 +181,8 @@ class Task:
         used: What the present attempt has reported to have used, before it ends.
         moved: Seq of the last event that moved it.
         started: Seq of its last start.
+        asked: Seq of the last question about it.
+        since: Seq of the later plan that brought it; 0 for what the first plan had, and for records.
         parent: The task that it is a part of; empty for a step of the plan itself.
         item: The record, if it is one of a batch.
         opened: Seq of the event that let its parts begin; 0 while it has none, or they may not.
@@ -191,6 +200,7 @@ class Task:
     open_deps: int = 0
     done_deps: int = 0
     dead_deps: int = 0
+    above: int = DONE
     state: TaskState = TaskState.PENDING
     attempt: int = 0
     tool: str | None = None
@@ -215,6 +225,8 @@ class Task:
     used: Usage = NO_USAGE
     moved: int = 0
     started: int = 0
+    asked: int = 0
+    since: int = 0
     was: str = ""
     parent: str = ""
     item: Any = None
@@ -232,7 +244,9 @@ class Task:
 
     @property
     def met(self) -> bool:
-        """Whether its dependencies are as its step wants them."""
+        """Whether its dependencies are as its step wants them, and it may begin as a part of what it is in."""
+        if self.above != DONE:
+            return False
         join = self.step.join
         if join == "all":
             return not self.open_deps and not self.dead_deps
@@ -243,7 +257,14 @@ class Task:
     @property
     def doomed(self) -> bool:
         """Whether a cancelled dependency leaves it nothing to wait for."""
-        if self.state is not TaskState.PENDING or not self.dead_deps:
+        return self.state is TaskState.PENDING and self.lost
+
+    @property
+    def lost(self) -> bool:
+        """Whether what was cancelled leaves its step nothing to wait for, be it pending or not."""
+        if self.above == GONE:
+            return True
+        if not self.dead_deps:
             return False
         return self.step.join == "all" or not (self.open_deps or self.done_deps)
 
@@ -251,6 +272,18 @@ class Task:
     def result_digest(self) -> str:
         """Digest of the result's canonical bytes; empty while it has none."""
         return canon.value_digest("result", self.result) if self.settled else ""
+
+    @property
+    def bereft(self) -> bool:
+        """Whether it is done, and what it depends on was cancelled since; what it is a part of keeps it for later."""
+        return self.state is TaskState.DONE and self.above != GONE and self.lost
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether something that it rests on is being done again, so that its own result may not last."""
+        if self.above == OPEN:
+            return True
+        return self.open_deps > 0 and not (self.step.join == "first" and self.done_deps)
 
     def digest_of(self, attempt: int) -> str | None:
         """Return the digest of the arguments that *attempt* had; None if it is not known."""

@@ -5,7 +5,7 @@ another place than the one where its call was made; equal calls keep their resul
 """
 
 from fsm_agent.core.engine import batches
-from fsm_agent.core.engine.changes import drifted
+from fsm_agent.core.engine.changes import drifted, result_changed
 from fsm_agent.core.engine.failing import refuse
 from fsm_agent.core.engine.policy import fire
 from fsm_agent.core.engine.records import Task
@@ -66,7 +66,7 @@ def take_over(turn: Turn, task: Task, source: Task) -> None:
     """Let *task* be done with the result of *source*, which made its call."""
     if task.state is TaskState.CANCELLED:
         turn.move(task, "invalidate", {"reason": "the plan has it again"}, applied="no")
-    words = f"the same call was made by {source.id}"
+    again, words = bool(task.was), f"the same call was made by {source.id}"
     evidence = {"seq": source.moved, "words": words}
     data = {"evidence": evidence, "result": source.result, "result_digest": source.result_digest}
     call = {
@@ -77,3 +77,5 @@ def take_over(turn: Turn, task: Task, source: Task) -> None:
     }
     turn.move(task, "settle", {**data, "call": call, "signal": Signal.RECONCILED_APPLIED.value})
     fire(turn, task, Signal.RECONCILED_APPLIED, because=words)
+    if again:
+        result_changed(turn, task)

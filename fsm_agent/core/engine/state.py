@@ -12,7 +12,7 @@ import attrs
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine.breaker import CLOSED, Breaker
-from fsm_agent.core.engine.records import RUN, Account, Order, Question, Replanning, Share, Task
+from fsm_agent.core.engine.records import GONE, RUN, Account, Order, Question, Replanning, Share, Task
 from fsm_agent.core.engine.stall import Trail
 from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.plans.members import parent_of, record_of
@@ -273,7 +273,7 @@ class Run:
             heappush(self.unsettled, (task.order, task.id))
         if task.ready:
             heappush(self.ready_heap, (task.order, task.id))
-        elif task.dead_deps and task.doomed:
+        elif (task.dead_deps or task.above == GONE) and task.doomed:
             heappush(self.doomed, (task.order, task.id))
 
     def wake(self, at: int, kind: str, task: str, token: int) -> None:

@@ -81,8 +81,8 @@ def follow(run: Run, task: Task, event: Event) -> None:
 def spend(run: Run, usage: Mapping[str, Any], task: Task | None = None) -> None:
     """Count tokens and money that were used, for *task* if it was for one."""
     tokens, cost = usage.get("tokens", 0), usage.get("cost_micros", 0)
-    run.account.tokens += tokens
-    run.account.cost_micros += cost
+    run.account.tokens = min(run.account.tokens + tokens, canon.MAX_INT)  # the log can hold no more
+    run.account.cost_micros = min(run.account.cost_micros + cost, canon.MAX_INT)
     if task is not None and task.parent:
         _share(run, task, tokens=tokens, cost_micros=cost)
 

@@ -7,13 +7,14 @@ batch's own step is the template of its records: what is said of a call (argumen
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final
 
 import attrs
 
 from fsm_agent.core.language.expr import Expr
-from fsm_agent.core.plans.plan import Dependency, Step
+from fsm_agent.core.plans.plan import Dependency, Plan, Step
 
 MAX_RECORDS: Final = 100_000
 """Most records of one batch."""
@@ -124,3 +125,39 @@ def walk(steps: Iterable[Step]) -> Iterator[Step]:
         yield step
         if step.for_each is None:
             yield from walk(step.plan)
+
+
+@lru_cache(maxsize=4)
+def readers(plan: Plan) -> Mapping[str, tuple[str, ...]]:
+    """Return, for every step that others read, the tasks that read it: steps, and for what a batch's records do the batch.
+
+    A step reads what need not be its own dependency: whatever comes before it. A plan is asked for this rarely, when a
+    result has come in once more.
+    """
+    ids = {step.id for step in every(plan.steps)}
+    found: dict[str, dict[str, None]] = {}
+    for step, task in _with_tasks(plan.steps, ""):
+        for name in _read(step):
+            full = (plan.aliases.get(prefix + name, prefix + name) for prefix in prefixes(step.id))
+            target = next((step_id for one in full if (step_id := stated_as(one)) in ids), "")
+            while target:  # who reads a part reads what it is a part of
+                found.setdefault(target, {})[task] = None
+                target = parent_of(target)
+    return {name: tuple(tasks) for name, tasks in found.items()}
+
+
+def _with_tasks(steps: Iterable[Step], batch: str) -> Iterator[tuple[Step, str]]:
+    """Yield every step with the task that there is for it from the beginning."""
+    for step in steps:
+        yield step, batch or step.id
+        yield from _with_tasks(step.plan, batch or (step.id if step.for_each is not None else ""))
+
+
+def _read(step: Step) -> Iterator[str]:
+    """Yield the names of the steps whose results decide what *step* calls, or whether."""
+    for source in (step.args, step.for_each):
+        if source is not None:
+            yield from (ref.root[1:] for ref in source.refs)
+    for check in (step.when, *(c.check for c in step.preconditions)):
+        if check is not None:
+            yield from (root[1:] for root in check.roots if root[0] == "$")

@@ -147,6 +147,11 @@ def proposed(turn: Turn, given: Proposed) -> None:
     if given.prompt_digest:
         record["prompt_digest"] = canon.storable(given.prompt_digest)
     record["usage"] = usage_data(given.usage)
+    unknown = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN]
+    if unknown:  # since it was asked; it is asked again when that is known
+        why = f"the result of {', '.join(unknown)} is unknown by now; the plan changes when it is known"
+        turn.emit("replan_refused", {"gate": "unknown", "why": why, **record}, request.task, MODEL)
+        return
     try:
         document = _read(given)
         if isinstance(document, dict) and "infeasible" in document:

@@ -1,11 +1,13 @@
 """The planner port: whoever answers a briefing with a proposal. What it says is text until the gate has read it."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 import attrs
 
+from fsm_agent.core.canon import MAX_INT
 from fsm_agent.core.errors import FsmAgentError
 from fsm_agent.core.inputs import NO_USAGE, Proposed, Usage
 
@@ -77,7 +79,8 @@ class Planner(Protocol):
 
 
 async def ask(planner: Planner, request: int, briefing: Mapping[str, Any]) -> Proposed:
-    """Return the planner's answer to a request as the engine takes it. Total: nothing but a cancellation is raised.
+    """Return the planner's answer to a request as the engine takes it. Total: nothing but a cancellation from outside
+    is raised, or the run would wait for an answer for ever.
 
     Args:
         planner: Who is asked.
@@ -90,10 +93,18 @@ async def ask(planner: Planner, request: int, briefing: Mapping[str, Any]) -> Pr
         return _taken(request, found)
     except TimeoutError:
         why = f"it gave no answer within {PLANNER_TIMEOUT_S:g} s"
-    except PlannerError as error:
-        return _without_use(request, error)
-    except Exception as error:  # noqa: BLE001 - a planner is not trusted, whatever it raises
-        why = f"{type(error).__name__}: {error}"[:500]
+    except GeneratorExit:
+        raise  # the loop is gone
+    except BaseException as error:  # a planner is not trusted, whatever it raises
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise
+        from fsm_agent.core.classification.facts import describe  # a planner that answers needs none
+
+        why = f"{type(error).__name__}: {describe(error).message}"[:500]
+        if isinstance(error, PlannerError):
+            with contextlib.suppress(Exception):  # what it says of itself may be of any type
+                return _without_use(request, error)
     return Proposed(request=request, answer=None, why=f"the planner failed: {why}")
 
 
@@ -126,4 +137,5 @@ def _without_use(request: int, error: PlannerError) -> Proposed:
 
 def _counted(usage: Usage) -> Usage:
     """Return *usage* with nothing in it that would give a budget back."""
-    return Usage(tokens=max(0, int(usage.tokens)), cost_micros=max(0, int(usage.cost_micros)))
+    tokens, cost = (min(max(0, int(amount)), MAX_INT) for amount in (usage.tokens, usage.cost_micros))
+    return Usage(tokens=tokens, cost_micros=cost)

@@ -90,8 +90,8 @@ class CallContext:
         micros = _micros(cost)
         with self._lock:
             self._unreported = Usage(
-                tokens=self._unreported.tokens + tokens,
-                cost_micros=self._unreported.cost_micros + micros,
+                tokens=min(self._unreported.tokens + tokens, MAX_INT),
+                cost_micros=min(self._unreported.cost_micros + micros, MAX_INT),
             )
 
     def take_usage(self) -> Usage:
