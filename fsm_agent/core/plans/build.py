@@ -34,26 +34,33 @@ _NO_ARGS: Final = refs.parse({})
 class Parsed:
     """Expressions by text and templates by pointer: each is parsed once per document.
 
-    ``standing`` are the steps that are taken over from another plan, by the identity of their documents, which that
-    plan keeps alive: what is said of them was read before.
+    ``standing`` are the steps that are taken over from another plan, by id, each with its very document: what that says
+    was read before.
     """
 
     exprs: dict[str, expr.Expr] = attrs.field(factory=dict)
     templates: dict[str, refs.Template] = attrs.field(factory=dict)
-    standing: dict[int, Step] = attrs.field(factory=dict)
+    standing: dict[str, tuple[Mapping[str, Any], Step]] = attrs.field(factory=dict)
 
     def take_over(self, docs: Iterable[Any], base: Plan) -> list[Any]:
-        """Return *docs* with the very documents of *base* where those say the same, byte for byte."""
+        """Return *docs* with the very documents of *base* where those say the same, byte for byte.
+
+        No function is called for one that is the very document already, so that a long plan costs little.
+        """
         own = {step.id: (doc, step) for step, doc in zip(base.steps, base.doc["steps"], strict=True)}
-        found = []
-        for doc in docs:
-            name = doc.get("id") if type(doc) is dict else None
-            known = own.get(name) if type(name) is str else None
-            if known is not None and (known[0] is doc or canon.encode(known[0]) == canon.encode(doc)):
-                doc = known[0]  # noqa: PLW2901
-                self.standing[id(doc)] = known[1]
-            found.append(doc)
+        found, standing = [*docs], self.standing
+        for place, doc in enumerate(found):
+            if doc.__class__ is not dict or "id" not in doc or doc["id"].__class__ is not str:
+                continue  # it is none, and a fault
+            name = doc["id"]
+            if name in own and (own[name][0] is doc or canon.encode(own[name][0]) == canon.encode(doc)):
+                found[place], standing[name] = own[name][0], own[name]
         return found
+
+    def stands(self, doc: Any) -> bool:
+        """Whether *doc* is one of those that were taken over."""
+        known = self.standing.get(doc["id"]) if type(doc) is dict and type(doc.get("id")) is str else None
+        return known is not None and known[0] is doc
 
     def expr(self, text: str) -> expr.Expr:
         """Return *text* compiled.
@@ -105,7 +112,12 @@ def steps_of(docs: list[dict[str, Any]], prefix: str, at: str, parsed: Parsed) -
     """Return the steps of one plan; ids of a nested one begin with *prefix*, such as ``s4/``."""
     known = parsed.standing
     return tuple(
-        [known.get(id(doc)) or _step(doc, prefix, f"{at}/{place}", parsed) for place, doc in enumerate(docs)]
+        [
+            known[doc["id"]][1]
+            if doc["id"] in known and known[doc["id"]][0] is doc
+            else _step(doc, prefix, f"{at}/{place}", parsed)
+            for place, doc in enumerate(docs)
+        ]
     )
 
 

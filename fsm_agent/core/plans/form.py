@@ -188,9 +188,9 @@ def _steps(form: Form, value: Any, at: str) -> list[dict[str, Any]] | None:
         return []
     if not value:
         form.faults.add(at, "no-steps", "the plan has no steps", "give at least one step")
-    known = form.parsed.standing
+    known = form.parsed
     out = [
-        step if id(step) in known else _step(form, step, f"{at}/{place}") for place, step in enumerate(value)
+        step if known.stands(step) else _step(form, step, f"{at}/{place}") for place, step in enumerate(value)
     ]
     new_names = {step["replaces"]: step["id"] for step in out if "replaces" in step}
     if new_names:

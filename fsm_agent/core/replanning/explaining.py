@@ -4,7 +4,8 @@ It says why, what changed, what stays, and what somebody will be asked before it
 descriptions. Words of tools and people stand in it as they came, cut short; nothing of it is ever acted on.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Collection, Mapping
+from itertools import islice
 from typing import Final
 
 from fsm_agent.core import canon
@@ -20,9 +21,6 @@ _MOST: Final = 8
 """So many steps are named; of more, their number."""
 _LONGEST: Final = 200
 """Of words from outside so many characters."""
-
-Naming = Callable[[str], str]
-"""From the id of a step to what it is called."""
 
 
 def explanations(
@@ -51,7 +49,7 @@ def explanations(
         return (_short(step.description) if step is not None else "") or i
 
     done = {i: None for i in diff.kept if i in tasks and tasks[i].state is TaskState.DONE}
-    groups = {
+    groups: dict[str, Collection[str]] = {
         "added": [i for i in diff.added if i not in diff.reused],
         "changed": diff.changed,
         "removed": diff.removed,
@@ -60,9 +58,12 @@ def explanations(
         "kept": [i for i in diff.kept if i not in done],
         "asked": [i for i in (*diff.added, *diff.changed) if new[i].requires_confirmation],
     }
+    names = {i: name(i) for ids in groups.values() for i in islice(ids, _MOST)}
+    if about is not None:
+        names[about.id] = name(about.id)
     return {
         lang: _paragraph(
-            _WORDS[lang], groups, name, _cause(run, lang, signal, about, words.get(lang, ""), name)
+            _WORDS[lang], groups, names, _cause(run, lang, signal, about, words.get(lang, ""), names)
         )
         for lang in LANGUAGES
     }
@@ -74,7 +75,7 @@ def _short(text: str) -> str:
     return line if len(line) <= _LONGEST else line[:_LONGEST] + "…"
 
 
-def _cause(run: Run, lang: str, signal: str, about: Task | None, words: str, name: Naming) -> str:
+def _cause(run: Run, lang: str, signal: str, about: Task | None, words: str, names: Mapping[str, str]) -> str:
     said = _WORDS[lang]
     if not signal:
         return _short(words) or said["person"]
@@ -90,15 +91,17 @@ def _cause(run: Run, lang: str, signal: str, about: Task | None, words: str, nam
     told = _short(str((error or {}).get("message") or about.reason))
     frame = _TASK[lang].get(signal, _TASK[lang][""])
     return (
-        frame.format(name(about.id))
+        frame.format(names[about.id])
         + (said["said"].format(told) if told else "")
         + (said["repair"].format(_short(words)) if words else "")
     )
 
 
-def _paragraph(said: Mapping[str, str], groups: Mapping[str, Iterable[str]], name: Naming, cause: str) -> str:
+def _paragraph(
+    said: Mapping[str, str], groups: Mapping[str, Collection[str]], names: Mapping[str, str], cause: str
+) -> str:
     def told(*keys: str) -> list[str]:
-        return [said[key].format(_listed(list(groups[key]), name, said)) for key in keys if groups[key]]
+        return [said[key].format(_listed(groups[key], names, said)) for key in keys if groups[key]]
 
     changes = told("added", "changed", "removed", "reused") or [said["nothing"]]
     stays = told("done", "kept") or [said["none"]]
@@ -107,8 +110,8 @@ def _paragraph(said: Mapping[str, str], groups: Mapping[str, Iterable[str]], nam
     )
 
 
-def _listed(ids: list[str], name: Naming, said: Mapping[str, str]) -> str:
-    shown = said["comma"].join(map(name, ids[:_MOST]))
+def _listed(ids: Collection[str], names: Mapping[str, str], said: Mapping[str, str]) -> str:
+    shown = said["comma"].join(names[i] for i in islice(ids, _MOST))
     return shown if len(ids) <= _MOST else said["more"].format(shown, len(ids) - _MOST)
 
 
