@@ -80,8 +80,8 @@ class Checker:
         findings: What does not fit, oldest first.
         failed: Check → how many events it found fault with.
         skipped: Function of a check → in how many of the events that it looks at it had nothing to look at.
-        ordinary: How many events had nothing out of order that checks of all events could find.
-        plain: Kind of event → how many of the ordinary ones were plain.
+        odd: Kind of event → how many were not ordinary: checks of all events had to look at them.
+        busy: Kind of event → how many were ordinary, and not plain.
         seen: Kind of event → how many there were.
         by_caller: Whether the calls are made by a loop that somebody else keeps, who answers for their arguments.
         parent: The run that the log comes from, as its checks follow it; None if it is no fork.
@@ -117,8 +117,8 @@ class Checker:
         self.failed: Counter[str] = Counter()
         self.skipped: dict[Any, int] = defaultdict(int)
         self.seen: dict[str, int] = defaultdict(int)
-        self.ordinary = 0
-        self.plain: dict[str, int] = defaultdict(int)
+        self.odd: dict[str, int] = defaultdict(int)
+        self.busy: dict[str, int] = defaultdict(int)
         self.record, self.previous = _NO_RECORD, genesis(run).hash
         self.by_caller = False
         self.parent: Any = None

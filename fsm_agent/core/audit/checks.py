@@ -97,6 +97,11 @@ _MOVES: Final = {
 }
 MOVING: Final = tuple(place.kind for places in _MOVES.values() for place in places.values())
 """Kinds of events that move a machine by a trigger that it has."""
+_NOWHERE: Final = _PLACES[UNKNOWN]
+_BY_TYPE: Final[dict[str, Place | dict[str, Place]]] = {
+    **{type_: _PLACES[type_] for type_ in TYPES},
+    **_MOVES,
+}
 _OF_BATCHES: Final = tuple(c.run for c in RULES if c.run is not None and c.on == BATCH)
 _KINDS: Final = {
     **{c: tuple(kind for kind, place in _PLACES.items() if c.run in place.runs) for c in RULES},
@@ -109,13 +114,11 @@ _OF: Final = {c.run: c for c in RULES}
 
 def place_of(event: Event) -> Place:
     """Return the place of an event: by its type; of a move by its machine and trigger."""
-    type_ = event.type
-    moves = _MOVES.get(type_)
-    if moves is not None:
-        trigger = event.data.get("trigger")
-        if type(trigger) is str and trigger in moves:
-            return moves[trigger]
-    return _PLACES[type_ if type_ in _KNOWN else UNKNOWN]
+    found = _BY_TYPE.get(event.type, _NOWHERE)
+    if isinstance(found, Place):
+        return found
+    trigger = event.data.get("trigger")
+    return found.get(trigger if type(trigger) is str else "") or _PLACES[event.type]
 
 
 IDLE: Final = frozenset({"after-the-end", "forked-in-its-place", "parents-events"})
@@ -149,13 +152,13 @@ def hold(log: Checker, event: Event) -> None:
     place, name = place_of(event), event.task
     log.seen[place.kind] += 1
     log.task = log.run.tasks.get(name, NO_TASK) if name is not None else NO_TASK
-    runs = place.runs
-    if ordinary(log, event):
-        log.ordinary += 1
+    runs = place.few
+    if not ordinary(log, event):
+        log.odd[place.kind] += 1
+        runs = place.runs
+    elif place.plain is not None and not is_plain(log, event, place.plain):
+        log.busy[place.kind] += 1
         runs = place.own
-        if place.plain is not None and is_plain(log, event, place.plain):
-            log.plain[place.kind] += 1
-            runs = place.few
     _look(log, event, runs)
 
 
@@ -216,11 +219,13 @@ def tally(log: Checker, events: int, made: dict[str, int]) -> tuple[Tally, ...]:
     """
     out = []
     batches = log.seen["batch"]
+    ordinary_ = sum(log.seen[kind] - log.odd[kind] for kind in _PLACES)
+    plain = {kind: log.seen[kind] - log.odd[kind] - log.busy[kind] for kind in PLAIN}
     for c in CHECKS.values():
         looked = made.get(c.id, 0) if c.run is None else sum(log.seen[kind] for kind in _KINDS[c])
         whole = max(1 if c.on == LOG else batches if c.on == BATCH else events, looked)
-        failed, idle = log.failed[c.id], log.ordinary if c.id in IDLE else 0
-        idle += sum(log.plain[kind] for kind, plain in PLAIN.items() if c.id in plain.idle)
+        failed, idle = log.failed[c.id], ordinary_ if c.id in IDLE else 0
+        idle += sum(plain[kind] for kind in PLAIN if c.id in PLAIN[kind].idle)
         passed = max(0, looked - failed - idle - (log.skipped[c.run] if c.run is not None else 0))
         rest = max(0, whole - failed - passed)
         out.append(Tally(check=c.id, rule=c.rule, passed=passed, failed=failed, not_applicable=rest))

@@ -175,27 +175,31 @@ def delay_by_the_policy(log: Checker, event: Event) -> Said:
     """A retry waits as long as the row's delay allows, and what the other side asked for; chance moves it in between."""
     if event.data["decide"] != "retry":
         return None
-    low, high = (_delay_ms(log, event, jitter) for jitter in (0.0, 1.0))
+    low, high = _delays_ms(log, event)
     said = event.data["params"]["delay_ms"]
     return "" if low <= said <= high else f"the retry waits {said} ms; its row allows {low} to {high} ms"
 
 
-def _delay_ms(log: Checker, event: Event, jitter: float) -> int:
+def _delays_ms(log: Checker, event: Event) -> list[int]:
+    """Return the shortest and the longest delay that the row allows, in milliseconds."""
     run, task, row = log.run, log.task, _ruling(log, event).row
     spent = task.trouble.spent.get("retries_left", 0) if task.trouble is not None else 0
-    delay = rules.delay_us(
-        run.rules.delays.get(row.delay) if row is not None and row.delay is not None else None,
-        n=spent + 1,
-        jitter=jitter,
-        retry_after_us=log.asked_to_wait.get(task.id),
-        settle_us=settle_us(run, task),
-        breaker_us=breaker.wait_us(
-            run.breaker_of(run.tool_of(task.step)),
-            event.at,
-            round(run.rules.params["breaker_open_s"] * 1_000_000),
-        ),
+    delay = run.rules.delays.get(row.delay) if row is not None and row.delay is not None else None
+    open_us = round(run.rules.params["breaker_open_s"] * 1_000_000)
+    breaker_us = breaker.wait_us(run.breaker_of(run.tool_of(task.step)), event.at, open_us)
+    asked, settle = log.asked_to_wait.get(task.id), settle_us(run, task)
+    both = (
+        rules.delay_us(
+            delay,
+            n=spent + 1,
+            jitter=jitter,
+            retry_after_us=asked,
+            settle_us=settle,
+            breaker_us=breaker_us,
+        )
+        for jitter in (0.0, 1.0)
     )
-    return max(1, -(-delay // 1000))
+    return [max(1, -(-waits // 1000)) for waits in both]
 
 
 def retry_as_decided(log: Checker, event: Event) -> Said:
