@@ -142,4 +142,4 @@ def rows(settings: Settings, place: Path) -> Iterator[Row]:
             }
             goal = GOALS[peer.goal] if peer.goal and durable else None
             what = f"{peer.name}, {'durable' if durable else 'memory'}"
-            yield Row("peers", what, f"layers {n:,}", steps / mine, "× ours", goal, more)
+            yield Row("peers", what, f"layers {n:,}", steps / mine, "× our time", goal, more)

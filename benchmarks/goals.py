@@ -81,6 +81,15 @@ class Row(NamedTuple):
             "more": more,
         }
 
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> "Row":
+        """Return the row that :meth:`as_json` kept, held against what is promised by the figure's own limits."""
+        goal = None
+        if "must" in kept:
+            goal = Goal(kept["must"], kept["aim"], more=kept["aim"] > kept["must"])
+        plain = {name: kept[name] for name in ("group", "what", "case", "value", "unit", "more")}
+        return cls(**plain, goal=goal)
+
     @property
     def met(self) -> str:
         """Return ``aim``, ``must`` or ``missed``; nothing where nothing is promised."""

@@ -192,7 +192,8 @@ def installation(settings: Settings) -> Iterator[Row]:
         GOALS["distributions"],
     )
     times = startup.medians(startup.LEAST if settings.quick else 15)
+    words = {"controller": "CPU of importing the controller", "help": "CPU of --help"}
     for what, against, most in startup.BUDGETS:
         more = {f"{name} ms": times[name] for name in (what, against)}
         ratio = times[what] / times[against]
-        yield Row("install", f"CPU of {what} against {against}", "", ratio, "×", Goal(most, most), more)
+        yield Row("install", words[what], f"against importing {against}", ratio, "×", Goal(most, most), more)

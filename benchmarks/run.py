@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -58,6 +59,9 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--cache", type=Path, help="where their environments are kept; the user's cache by default"
     )
+    found.add_argument(
+        "--kept", type=Path, metavar="FILE", help="what --json kept: its groups that are not measured now"
+    )
     found.add_argument("--json", type=Path, metavar="FILE")
     found.add_argument("--write", type=Path, nargs="+", default=[], metavar="PAGE")
     found.add_argument("--check", action="store_true")
@@ -65,6 +69,20 @@ def parser() -> argparse.ArgumentParser:
         "--folder", type=Path, help="where files are made and removed; the system's by default"
     )
     return found
+
+
+def kept_rows(file: Path, known: dict[str, Any], measured: set[str]) -> list[Row]:
+    """Return the rows that *file* kept of groups that are not among those *measured* now.
+
+    Raises:
+        SystemExit: They are of another day, machine or version.
+    """
+    found = json.loads(file.read_text(encoding="utf-8"))
+    if found["facts"] != known:
+        raise SystemExit(
+            f"figures {file}: they are of {found['facts']}, now it is {known}; measure them again"
+        )
+    return [Row.from_json(row) for row in found["rows"] if row["group"] not in measured]
 
 
 def main() -> int:
@@ -82,6 +100,10 @@ def main() -> int:
             rows.append(row)
             table.show(row)
     known = table.facts()
+    if options.kept:
+        rows = kept_rows(options.kept, known, {row.group for row in rows}) + rows
+        order = [*GROUPS, "peers"]
+        rows.sort(key=lambda row: order.index(row.group))
     if options.json:
         kept = {"facts": known, "rows": [row.as_json() for row in rows]}
         options.json.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -35,7 +35,7 @@ def facts() -> dict[str, Any]:
 
 def number(value: float) -> str:
     """Return *value* with three digits that count."""
-    if value >= 1000:
+    if value >= 1000 or value == int(value):
         return f"{round(value):,}"
     if value >= 100:
         return f"{value:.0f}"

@@ -132,6 +132,28 @@ def test_a_figure_meets_what_it_meets(goal, value, met):
     assert Row("g", "w", "c", value, "u", goal).as_json()["met"] == met
 
 
+def test_a_row_that_was_kept_comes_back():
+    for row in ROWS:
+        back = Row.from_json(json.loads(json.dumps(row.as_json())))
+        assert (back.group, back.what, back.case, back.unit, back.goal) == (
+            row.group,
+            row.what,
+            row.case,
+            row.unit,
+            row.goal,
+        )
+        assert back.met == row.met
+        assert back.value == pytest.approx(row.value, rel=1e-3)
+
+
+def test_figures_of_another_day_are_not_mixed_in(tmp_path):
+    file = tmp_path / "kept.json"
+    file.write_text(json.dumps({"facts": KNOWN, "rows": [row.as_json() for row in ROWS]}))
+    assert [row.group for row in run.kept_rows(file, KNOWN, {"reads"})] == ["log"]
+    with pytest.raises(SystemExit, match=r"they are of .*2026-01-01.*; measure them again"):
+        run.kept_rows(file, KNOWN | {"date": "2026-01-02"}, set())
+
+
 def test_no_aim_is_easier_than_what_must_be():
     assert [name for name, goal in GOALS.items() if goal.meets(goal.aim) != "aim"] == []
     assert [name for name, goal in GOALS.items() if goal.more != (goal.aim > goal.must)] == []
