@@ -4,32 +4,16 @@ This is no check, but a way to know at once what most events pass; of all others
 ``canonical-bytes`` say what is wrong.
 """
 
-from itertools import product
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
 from fsm_agent.core import upcasting
-from fsm_agent.core.events import Event
+from fsm_agent.core.events import SHAPES, Event
 
-_ALWAYS: Final = {"at": int, "data": dict, "seq": int, "type": str, "v": int}
-_SOMETIMES: Final = {"actor": dict, "cause": int, "task": str, "tx": list}
 _SORTED: Final = orjson.OPT_SORT_KEYS
 
 
-def _shapes() -> frozenset[tuple[Any, ...]]:
-    """Return what the envelope of an event may look like: the names of its members, sorted, and their types."""
-    found = []
-    for chosen in product((False, True), repeat=len(_SOMETIMES)):
-        there = {
-            name: type_ for there, (name, type_) in zip(chosen, _SOMETIMES.items(), strict=True) if there
-        }
-        members = dict(sorted({**_ALWAYS, **there}.items()))
-        found.append((*members, *members.values()))
-    return frozenset(found)
-
-
-_SHAPES: Final = _shapes()
 _new: Final = tuple.__new__
 """Makes an event of a tuple that has its members in order."""
 
@@ -40,7 +24,7 @@ def plain(body: bytes) -> Event | None:
         raw = orjson.loads(body)
     except ValueError:
         return None
-    if type(raw) is not dict or (*raw, *map(type, raw.values())) not in _SHAPES:
+    if type(raw) is not dict or (*raw, *map(type, raw.values())) not in SHAPES:
         return None
     type_, tx = raw["type"], raw.get("tx")
     if tx is not None:

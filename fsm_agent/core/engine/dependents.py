@@ -90,7 +90,10 @@ def release(run: Run, task: Task, old: TaskState) -> None:
     before, after = _KIND[old], _KIND[task.state]
     if before == after:
         return
-    estimate(run, task, -1 if before == OPEN else 1)  # one of the two is open: done and cancelled never meet
+    if task.step.estimate is not None:
+        estimate(
+            run, task, -1 if before == OPEN else 1
+        )  # one of the two is open: done and cancelled never meet
     if task.open_deps or task.dead_deps or task.above != DONE:  # nearly never
         _note_lost(run, task)
         before, after = _stands(task, old), _stands(task, task.state)
@@ -124,6 +127,9 @@ def _tell(run: Run, task: Task, before: int, after: int, *, inside: bool = False
             opened = gate(waiting) if has_parts else OPEN
             if inside:
                 waiting.above = gate(giver)
+            elif before == OPEN and after == DONE:  # nearly always
+                waiting.open_deps -= 1
+                waiting.done_deps += 1
             else:
                 _count(waiting, before, optional, -1)
                 _count(waiting, after, optional, 1)

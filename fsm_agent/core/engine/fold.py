@@ -99,7 +99,8 @@ def _plan_adopted(run: Run, event: Event) -> None:
     run.metered = own.tokens is not None or own.cost_micros is not None
     run.limited = run.metered or bool(run.budgets) or own.tool_calls is not None or own.active_s is not None
     run.constraint_values = {c.key: run.constraint_values.get(c.key, c.value) for c in plan.constraints}
-    expansion.adopt(run, plan.steps)
+    with planning.collecting_later():
+        expansion.adopt(run, plan.steps)
 
 
 def _end_replans(run: Run, event: Event) -> None:

@@ -12,7 +12,7 @@ import attrs
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine.breaker import CLOSED, Breaker
-from fsm_agent.core.engine.records import GONE, RUN, Account, Order, Question, Replanning, Share, Task
+from fsm_agent.core.engine.records import DONE, GONE, RUN, Account, Order, Question, Replanning, Share, Task
 from fsm_agent.core.engine.stall import Trail
 from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.plans.members import parent_of, record_of
@@ -269,6 +269,13 @@ class Run:
 
     def index_ready(self, task: Task) -> None:
         """Let *task* come to the door if its dependencies allow it, or be cancelled if they are gone."""
+        if (
+            task.open_deps
+            and not (task.dead_deps or task.opened)
+            and task.above == DONE
+            and task.step.join != "first"
+        ):
+            return  # it has to wait, and nothing else is true of it
         if task.opened and not task.left:
             heappush(self.unsettled, (task.order, task.id))
         if task.ready:

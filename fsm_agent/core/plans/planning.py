@@ -29,6 +29,8 @@ P = TypeVar("P", bound=Plan)
 NO_BUDGETS: Final = planbuild.NO_BUDGETS
 """The budgets of every plan that states none."""
 _CALL: Final = re.compile(r"/steps/\d+/(?=(?:tool|args)\b)")
+_VERY_MANY: Final = 20_000
+"""So many new objects that are old at once are far more than what else is new then."""
 _FOLLOWING: Final = ("arguments-without-tool", "missing-argument")
 """Faults that a tool or arguments left out as faulty would seem to have."""
 
@@ -128,7 +130,8 @@ def _sound(
 def collecting_later() -> Iterator[None]:
     """Keep the garbage collector from looking for garbage while many values are made that all stay.
 
-    It finds none, and takes most of the time of a plan of 10,000 steps.
+    It finds none, and takes most of the time of a plan of 10,000 steps. If very many were made, they are counted among the
+    old ones at once (that is what thawing does with what was frozen), instead of being walked three times on their way.
     """
     if not gc.isenabled():
         yield
@@ -137,6 +140,9 @@ def collecting_later() -> Iterator[None]:
     try:
         yield
     finally:
+        if gc.get_count()[0] > _VERY_MANY and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
         gc.enable()
 
 
