@@ -55,31 +55,31 @@ def exact(value: Any, depth: int = 0) -> bool:
     """Whether JSON holds *value*, which lies *depth* levels deep, exactly: :func:`check` without a word about where."""
     kind = type(value)
     if kind is str:
-        return "\x00" not in value and (value.isascii() or _encodes(value))
+        return (value.isascii() and "\x00" not in value) or _held(value)
     if kind is int:
         return MIN_INT <= value <= MAX_INT  # type: ignore[no-any-return]
     if kind is dict:
         if depth >= MAX_DEPTH:
             return False
         for key, item in value.items():
-            if type(key) is not str or not exact(key) or not exact(item, depth + 1):
+            if type(key) is not str or ((not key.isascii() or "\x00" in key) and not _held(key)):
+                return False
+            if not exact(item, depth + 1):
                 return False
         return True
     if kind is list:
-        if depth >= MAX_DEPTH:
-            return False
-        return all(exact(item, depth + 1) for item in value)
+        return depth < MAX_DEPTH and all(exact(item, depth + 1) for item in value)
     if kind is float:
         return value - value == 0.0  # type: ignore[no-any-return]  # neither infinite nor NaN
     return value is None or kind is bool
 
 
-def _encodes(text: str) -> bool:
+def _held(text: str) -> bool:
+    """Whether *text* has neither a lone surrogate nor NUL in it."""
     try:
-        text.encode()
+        return b"\x00" not in text.encode()
     except UnicodeEncodeError:
         return False
-    return True
 
 
 def _check(value: Any, path: str, depth: int) -> None:

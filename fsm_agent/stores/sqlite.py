@@ -23,8 +23,8 @@ from fsm_agent.stores.base import Lease, Letter, Repair, RunInfo, Tombstone
 from fsm_agent.stores.sqlite_file import SEQ_BITS
 from fsm_agent.stores.sqlite_link import Link
 
-BUFFER_RECORDS: Final = 4096
-"""A buffer that grows beyond this is written without waiting for a barrier."""
+BUFFER_RECORDS: Final = 256
+"""A buffer that grows beyond this is written without waiting for a barrier: what a process that dies has to do again."""
 
 
 @attrs.define(eq=False)

@@ -19,9 +19,11 @@ from fsm_agent.core import canon
 from fsm_agent.core.errors import ValueRefusedError
 from fsm_agent.core.plans.faults import Faults, error, pointer, shown
 
-MAX_DEPTH: Final = canon.MAX_DEPTH - 10
-"""Deepest nesting of a plan; the events that hold it add a few levels."""
-MAX_STEPS: Final = 20_000
+_BELOW: Final = 10
+"""So many levels may be added by the events that hold a plan."""
+MAX_DEPTH: Final = canon.MAX_DEPTH - _BELOW
+"""Deepest nesting of a plan."""
+MAX_STEPS: Final = 100_000
 """Most steps of a plan, those of nested plans included."""
 _OTHER_NAMES: Final = {"tool": "action", "args": "params"}
 _ARGS_DEPTH: Final = 3
@@ -64,7 +66,7 @@ def full(document: Any, faults: Faults, taken: Collection[str] = ()) -> tuple[di
     Raises:
         PlanError: The document is nested too deeply to be looked at.
     """
-    if _exact(document, 0):
+    if canon.exact(document, _BELOW):
         document = canon.decode(canon.encode(document))
     else:
         document = _cleaned(document, "", 0, faults)
@@ -98,37 +100,6 @@ def bearable(steps: list[Any], faults: Faults) -> bool:
         fix = f"at most {MAX_STEPS} are allowed; split the plan"
         faults.add("/steps", "too-many-steps", f"{count} steps were found", fix)
     return count <= MAX_STEPS
-
-
-def _exact(value: Any, depth: int) -> bool:
-    """Whether JSON holds *value* exactly: the quick form of :func:`canon.check`, without a path."""
-    kind = type(value)
-    if kind is str:
-        return _storable(value)
-    if kind is dict:
-        if depth >= MAX_DEPTH:
-            return False
-        for key, item in value.items():
-            if type(key) is not str or not _storable(key) or not _exact(item, depth + 1):
-                return False
-        return True
-    if kind is list:
-        return depth < MAX_DEPTH and all(_exact(item, depth + 1) for item in value)
-    if kind is int:
-        return bool(canon.MIN_INT <= value <= canon.MAX_INT)
-    if kind is float:
-        return bool(value - value == 0.0)  # neither infinite nor NaN
-    return value is None or kind is bool
-
-
-def _storable(text: str) -> bool:
-    if text.isascii():
-        return "\x00" not in text
-    try:
-        canon.check(text)
-    except ValueRefusedError:
-        return False
-    return True
 
 
 def _cleaned(value: Any, at: str, depth: int, faults: Faults) -> Any:
@@ -198,7 +169,7 @@ def _unpack(steps: list[Any]) -> None:
             args = canon.loads(text or "{}")
         except ValueError:
             continue
-        if type(args) is dict and _exact(args, _ARGS_DEPTH):
+        if type(args) is dict and canon.exact(args, _BELOW + _ARGS_DEPTH):
             step["args"] = args
 
 
