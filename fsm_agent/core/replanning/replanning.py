@@ -4,7 +4,7 @@ A replan that was decided waits for its cool-down, and for every effect that is 
 counted before it is made. A refused proposal is told why, and the table says whether to ask again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from fsm_agent.core import canon
@@ -12,13 +12,13 @@ from fsm_agent.core.engine import budget, changes, standing, wishes
 from fsm_agent.core.engine.outcomes import usage_data
 from fsm_agent.core.engine.policy import escalate, fire
 from fsm_agent.core.engine.records import RUN, Replanning, Task
-from fsm_agent.core.engine.state import Run
+from fsm_agent.core.engine.state import ASIDE, Run
 from fsm_agent.core.engine.turn import Turn, actor_of
 from fsm_agent.core.errors import PlanError, RefusedError
 from fsm_agent.core.inputs import NO_USAGE, Proposed, Replan
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans.members import planned_as
-from fsm_agent.core.replanning import explaining, gate, strategy
+from fsm_agent.core.replanning import explaining, gate
 from fsm_agent.core.replanning.gate import Passed, RefusedProposalError
 from fsm_agent.core.signals import Signal
 
@@ -300,12 +300,12 @@ def adopt(
         "explanation_zh": told["zh"],
         **(record or {}),
     }
-    back = _back(run, passed)
     event = turn.emit("plan_adopted", data, None, MODEL if origin == "model" else actor)
     for taker, giver in passed.reuse.items():  # before anything that gives its result away is called again
         turn.cause = event.seq
         standing.take_over(turn, run.tasks[taker], run.tasks[giver])
-    for task in list(run.tasks.values()):
+    back = _back(run, passed)
+    for task in _concerned(run, passed, back):
         turn.cause = event.seq
         if not run.plans(task):
             if task.state not in (TaskState.DONE, TaskState.CANCELLED, TaskState.UNKNOWN):
@@ -321,19 +321,29 @@ def adopt(
     changes.look_again(turn, [t for t in batches if t.step.group], f"plan {run.plan_version} says otherwise")
 
 
+def _concerned(run: Run, passed: Passed, back: Collection[str]) -> list[Task]:
+    """Return the tasks that the new plan, which is in force now, may move, in plan order; one look at each decides it."""
+    open_ones = (TaskState.FAILED, TaskState.AWAITING)
+    other = {*back, *passed.invalidated}
+    return [t for t in run.tasks.values() if t.state in open_ones or t.order[0] >= ASIDE or t.id in other]
+
+
 def _back(run: Run, passed: Passed) -> set[str]:
     """Return the cancelled tasks that the new plan brings back: what it changes, and what was lost along with that.
 
     A step that was given up, and stands in the new plan as it stood in the old one, stays given up.
     """
-    back: set[str] = set()
-    for step in strategy.ordered(passed.plan.steps):
-        task = run.tasks.get(step.id)
-        if task is None or task.state is not TaskState.CANCELLED:
-            continue
-        along = task.origin and any(d.id in back or d.id in passed.reuse for d in step.depends_on)
-        if along or step.id not in passed.diff.kept:
-            back.add(step.id)
+    cancelled = {n: t for n, t in run.tasks.items() if t.state is TaskState.CANCELLED and n in passed.steps}
+    if not cancelled:
+        return set()
+    kept = frozenset(passed.diff.kept)
+    back = {name for name in cancelled if name not in kept}
+    ways = [*back, *passed.reuse]
+    while ways:
+        for name, _ in run.children[ways.pop()]:
+            if name in cancelled and name not in back and cancelled[name].origin:
+                back.add(name)
+                ways.append(name)
     return back
 
 
