@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from benchmarks.goals import GOALS, Row
 from benchmarks.settings import Settings
 from benchmarks.shapes import Graph, Work, shape
 from benchmarks.slot import RUN, toolbox
-from benchmarks.timing import in_turns
+from benchmarks.timing import Took, in_turns
 from fsm_agent import Plan, RunController
 
 
@@ -77,15 +77,25 @@ def memory(settings: Settings) -> Iterator[Row]:
     )
 
 
+def uncollected(graph: Graph, folder: Path) -> Took:
+    """Run *graph* as :func:`~benchmarks.ours.on_disk` does, without Python's collector of cycles."""
+    gc.disable()
+    try:
+        return ours.on_disk(graph, folder)
+    finally:
+        gc.enable()
+
+
 def growth(settings: Settings) -> Iterator[Row]:
     """Yield by how much a step costs more in the largest plan, and in the largest batch, than in one of 1,000."""
     for name in ("layers", "records"):
         few, many = 1000, 3000 if settings.quick else settings.sizes_of(name)[-1]
         graphs = {n: shape(name, n) for n in (few, many)}
-        found = in_turns(
-            {n: partial(ours.on_disk, graph, settings.folder) for n, graph in graphs.items()},
-            settings.rounds_of(many),
-        )
+        contestants: dict[int, Callable[[], Took]] = {
+            n: partial(ours.on_disk, graph, settings.folder) for n, graph in graphs.items()
+        }
+        contestants[-many] = partial(uncollected, graphs[many], settings.folder)
+        found = in_turns(contestants, settings.rounds_of(many))
         us = {n: found[n].cpu_s / n * 1e6 for n in graphs}
         size = {n: found[n].more("bytes") for n in graphs}
         held = {n: alive(graph, settings.folder)[0] for n, graph in graphs.items()}
@@ -95,5 +105,7 @@ def growth(settings: Settings) -> Iterator[Row]:
             ("memory", "growth of memory alive per step", "B", held),
         ):
             more = {f"{unit} at {n:,}": value for n, value in values.items()}
+            if part == "time":
+                more["µs without Python's collector"] = found[-many].cpu_s / many * 1e6
             case, goal = f"{name} {many:,} to {few:,}", GOALS[f"growth of {part}"]
             yield Row("growth", what, case, values[many] / values[few], "×", goal, more)
