@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import CorruptError
-from fsm_agent.core.events import Event, Head, Record, chain, from_body, genesis, hydrate
+from fsm_agent.core.events import Event, Record, chain, from_body, genesis, hydrate
+from fsm_agent.core.plans.planning import collecting_later
 
 Blobs = Callable[[str], bytes]
 
@@ -19,19 +20,20 @@ def verified(run: str, records: Iterable[Record]) -> Iterator[Record]:
     Raises:
         CorruptError: At the first record whose seq or hash does not follow; names the seq.
     """
-    head = genesis(run)
+    seq, previous = genesis(run)
     for record in records:
-        if record.seq != head.seq + 1:
+        if record.seq != seq + 1:
             raise CorruptError(
-                f"log of {run}: event {record.seq} follows event {head.seq}; every seq follows the one before",
-                seq=head.seq + 1,
+                f"log of {run}: event {record.seq} follows event {seq}; every seq follows the one before",
+                seq=seq + 1,
             )
-        if chain(head.hash, record.body) != record.hash:
+        seq += 1
+        if chain(previous, record.body) != record.hash:
             raise CorruptError(
-                f"log of {run}: event {record.seq} does not have the hash of its contents; it or one before was changed",
-                seq=record.seq,
+                f"log of {run}: event {seq} does not have the hash of its contents; it or one before was changed",
+                seq=seq,
             )
-        head = Head(record.seq, record.hash)
+        previous = record.hash
         yield record
 
 
@@ -64,8 +66,9 @@ def replay(run: str, records: Iterable[Record], blob: Blobs, *, until: int | Non
         CorruptError: The log is not what was written.
     """
     state = Run(run)
-    for event in events(run, records, blob):
-        if until is not None and event.seq > until:
-            break
-        apply(state, event)
+    with collecting_later():
+        for event in events(run, records, blob):
+            if until is not None and event.seq > until:
+                break
+            apply(state, event)
     return state
