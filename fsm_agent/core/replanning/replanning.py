@@ -147,10 +147,9 @@ def proposed(turn: Turn, given: Proposed) -> None:
     if given.prompt_digest:
         record["prompt_digest"] = canon.storable(given.prompt_digest)
     record["usage"] = usage_data(given.usage)
-    unknown = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN]
-    if unknown:  # since it was asked; it is asked again when that is known
-        why = f"the result of {', '.join(unknown)} is unknown by now; the plan changes when it is known"
-        turn.emit("replan_refused", {"gate": "unknown", "why": why, **record}, request.task, MODEL)
+    overtaken = _overtaken(run, request)
+    if overtaken:
+        turn.emit("replan_refused", {**overtaken, **record}, request.task, MODEL)
         return
     try:
         document = _read(given)
@@ -171,6 +170,18 @@ def proposed(turn: Turn, given: Proposed) -> None:
         signal=request.signal,
         record=record,
     )
+
+
+def _overtaken(run: Run, request: Replanning) -> dict[str, Any]:
+    """Return why an answer is of no use any more, whatever it is; nothing if it is. It is asked for again if need be."""
+    task = run.tasks.get(request.task or "")
+    if task is not None and task.state is not TaskState.FAILED:
+        return {"gate": "moot", "why": f"{task.id} is {task.state.value} by now", "ended": True}
+    if run.changed_at > run.asked:
+        return {"gate": "stale", "why": "an input or a limit was corrected since; the plan is for what holds now"}
+    unknown = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN]
+    why = f"the result of {', '.join(unknown)} is unknown by now; the plan changes when it is known"
+    return {"gate": "unknown", "why": why} if unknown else {}
 
 
 def _read(given: Proposed) -> Any:
@@ -314,7 +325,7 @@ def adopt(
                     "cancel",
                     {"reason": f"plan {run.plan_version} does without it", "code": "superseded"},
                 )
-        elif task.id not in passed.reuse and (task.state is not TaskState.CANCELLED or task.id in back):
+        else:
             _move(turn, task, passed)
     turn.cause = event.seq
     batches = (run.tasks[name] for name in passed.diff.changed)
