@@ -167,7 +167,10 @@ def main() -> None:
         asyncio.run(write(layers(options.steps), plain))
         simulated(options.steps // 2, again)
         figures: dict[str, Any] = {
-            shape.stem: measure([str(shape)] * options.logs, options.jobs, options.repeats)
+            shape.stem: {
+                jobs: measure([str(shape)] * options.logs, jobs, options.repeats)
+                for jobs in sorted({1, options.jobs})
+            }
             for shape in (plain, again)
         }
         for name, reports in (("mb_at_10_000_events", 10_000), ("mb_at_100_000_events", 100_000)):
@@ -178,12 +181,14 @@ def main() -> None:
         print(json.dumps(figures, indent=1))
         return
     for shape in ("plain", "again"):
-        for name in TARGETS:
-            found = figures[shape][name]
-            print(
-                f"{shape} {name:7} {found['events_per_s']:>9,} events/s in {options.jobs} processes (promised "
-                f"{found['promised']:,}), {found['per_cpu_second']:,} per CPU second"
-            )
+        for jobs, found in figures[shape].items():
+            processes = "1 process" if jobs == 1 else f"{jobs} processes"
+            for name, promised in TARGETS.items():
+                said = f", promised {promised:,}" if jobs == 2 else ""
+                print(
+                    f"{shape} {name:7} {found[name]['events_per_s']:>9,} events/s in {processes}{said} "
+                    f"({found[name]['per_cpu_second']:,} per CPU second)"
+                )
     print(
         f"memory  {figures['mb_at_10_000_events']} MB at 10,000 events, {figures['mb_at_100_000_events']} MB at 100,000"
     )

@@ -23,13 +23,26 @@ from fsm_agent import Plan, RunController
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def batch(graph: Graph) -> dict[str, Any]:
+    """Return steps of which none needs another as the document of a plan with one step, the batch ``b``."""
+    step = {"id": "b", "tool": "step", "args": {"sid": "$item", "parents": []}, "for_each": "$inputs.rows"}
+    return {"inputs": {"rows": [step.id for step in graph]}, "steps": [step]}
+
+
+def tasks_of(graph: Graph) -> tuple[dict[str, Any], str]:
+    """Return the document of *graph*, and how its tasks are called: as a batch where no step needs another."""
+    if any(step.deps for step in graph):
+        return document(graph), "s{}"
+    return batch(graph), "b[{}]"
+
+
 async def fresh(
     graph: Graph, work: Work, file: Path | None, *, effect: str = "read", workers: int = 64
 ) -> tuple[int, dict[str, Any]]:
     """Run *graph* from its document to its end; return its checksum and the CPU microseconds of the parts."""
     parts: dict[str, Any] = {}
     with timed() as reading:
-        plan = Plan.make(document(graph))
+        plan = Plan.make(tasks_of(graph)[0])
     tools = toolbox(work, "side_effect" if effect == "write" else "")
     with timed() as starting:
         run = await RunController.start(plan, tools, store=file, run_id=RUN, workers=workers)
@@ -56,7 +69,8 @@ def result_of(run: RunController, graph: Graph) -> int:
     state = run.status().state
     if state != "done":
         raise SystemExit(f"benchmark: the run ended {state}; what was measured is nothing")
-    return sum(run.run.tasks[f"s{i}"].result["d"] for i in ends(graph))
+    name = tasks_of(graph)[1]
+    return sum(run.run.tasks[name.format(i)].result["d"] for i in ends(graph))
 
 
 def judged(graph: Graph, run: Callable[[], Any]) -> Took:

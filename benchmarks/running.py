@@ -10,15 +10,15 @@ from benchmarks.settings import Settings
 from benchmarks.shapes import REAL, Work, shape
 from benchmarks.timing import Rounds, Took, in_turns
 
-SHAPES = ("layers", "chain", "fan", *REAL)
+QUICK = ("layers", "chain", "fan", "records", "montage")
+SHAPES = (*QUICK[:-1], *REAL)
 JUDGED = {"layers"}
 """Shapes for which something is promised, from 1,000 steps on."""
 
 
 def _cases(settings: Settings) -> Iterator[tuple[str, int]]:
-    for name in SHAPES[:4] if settings.quick else SHAPES:
-        sizes = [n for n in (100, 1000, 5000) if n <= settings.largest] if name in REAL else settings.sizes
-        yield from ((name, n) for n in sizes)
+    for name in QUICK if settings.quick else SHAPES:
+        yield from ((name, n) for n in settings.sizes_of(name))
 
 
 def against(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import attrs
 
+from benchmarks.shapes import REAL
 from benchmarks.timing import ROUNDS
 
 
@@ -14,7 +15,7 @@ class Settings:
     Attributes:
         folder: For files that are gone afterwards.
         quick: A minute at most, small sizes.
-        full: 100,000 steps as well.
+        full: 20,000 steps and 100,000 records as well.
         rounds: Of each contestant, at least.
     """
 
@@ -26,12 +27,13 @@ class Settings:
     @property
     def sizes(self) -> list[int]:
         """Numbers of steps."""
-        return [100, 1000] if self.quick else [100, 1000, 10_000, *([100_000] if self.full else [])]
+        return [100, 1000] if self.quick else [100, 1000, 10_000]
 
-    @property
-    def largest(self) -> int:
-        """The largest number of steps."""
-        return self.sizes[-1]
+    def sizes_of(self, name: str) -> list[int]:
+        """Return the numbers of steps of the graph *name*: a plan has 20,000 at most, a batch 100,000 records."""
+        if name in REAL:
+            return [n for n in (100, 1000, 5000) if n <= self.sizes[-1]]
+        return [*self.sizes, *([100_000 if name == "records" else 20_000] if self.full else [])]
 
     def rounds_of(self, n: int) -> int:
         """Return how many rounds *n* steps get: small ones more, for they are noisier; the largest a few."""

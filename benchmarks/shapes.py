@@ -53,6 +53,11 @@ def layers(n: int) -> Graph:
     ]
 
 
+def records(n: int) -> Graph:
+    """Return *n* steps of which none needs another: the records of a batch."""
+    return [Step(i, ()) for i in range(n)]
+
+
 def straggler(slow: float = 1.0, fast: float = 0.02, length: int = 5) -> Graph:
     """Return a step, two branches of *length* after it, and one after both; the first branch begins with a slow step."""
     steps = [Step(0, ())]
@@ -85,7 +90,7 @@ def shape(name: str, n: int) -> Graph:
     """
     if name in REAL:
         return real(name, n)
-    makers = {"chain": chain, "fan": fan, "layers": layers}
+    makers = {"chain": chain, "fan": fan, "layers": layers, "records": records}
     if name == "straggler":
         return straggler()
     if name not in makers:

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -11,8 +11,8 @@ from benchmarks import ours
 from benchmarks.goals import GOALS, Row
 from benchmarks.settings import Settings
 from benchmarks.shapes import Graph, Work, shape
-from benchmarks.slot import RUN, document, toolbox
-from benchmarks.timing import in_turns
+from benchmarks.slot import RUN, toolbox
+from benchmarks.timing import Took, in_turns
 from fsm_agent import Plan, RunController
 
 
@@ -31,7 +31,7 @@ def log(settings: Settings) -> Iterator[Row]:
 
 async def _alive(graph: Graph, file: Path | None) -> dict[str, int]:
     """Return the bytes that are alive before the run begins, when it has begun, and when it has ended."""
-    plan = Plan.make(document(graph))
+    plan = Plan.make(ours.tasks_of(graph)[0])
     tools = toolbox(Work(), "")
     await asyncio.sleep(0)
     gc.collect()
@@ -46,16 +46,17 @@ async def _alive(graph: Graph, file: Path | None) -> dict[str, int]:
     return found
 
 
-def alive(n: int, folder: Path) -> tuple[float, float]:
-    """Return the bytes per step that a durable run of *n* steps holds when it has ended, and those since it began.
+def alive(graph: Graph, folder: Path) -> tuple[float, float]:
+    """Return the bytes per step that a durable run of *graph* holds when it has ended, and those since it began.
 
     The first few hundred steps of a process fill what is filled once; a small run goes before.
     """
+    n = len(graph)
     with ours.Place(folder) as place:
         asyncio.run(_alive(shape("layers", 100), place / "warm.db"))
         tracemalloc.start()
         try:
-            found = asyncio.run(_alive(shape("layers", n), place / "runs.db"))
+            found = asyncio.run(_alive(graph, place / "runs.db"))
         finally:
             tracemalloc.stop()
     return (found["ended"] - found["before"]) / n, (found["ended"] - found["begun"]) / n
@@ -64,7 +65,7 @@ def alive(n: int, folder: Path) -> tuple[float, float]:
 def memory(settings: Settings) -> Iterator[Row]:
     """Yield what is alive for each step that has ended; the plan, which the caller holds, is not counted."""
     n = 1000
-    whole, since = alive(n, settings.folder)
+    whole, since = alive(shape("layers", n), settings.folder)
     yield Row(
         "alive",
         "memory alive per step that has ended",
@@ -76,22 +77,35 @@ def memory(settings: Settings) -> Iterator[Row]:
     )
 
 
+def uncollected(graph: Graph, folder: Path) -> Took:
+    """Run *graph* as :func:`~benchmarks.ours.on_disk` does, without Python's collector of cycles."""
+    gc.disable()
+    try:
+        return ours.on_disk(graph, folder)
+    finally:
+        gc.enable()
+
+
 def growth(settings: Settings) -> Iterator[Row]:
-    """Yield by how much a step costs more in the largest plan than in one of 1,000 steps."""
-    few, many = 1000, settings.largest if settings.largest > 1000 else 3000
-    graphs = {n: shape("layers", n) for n in (few, many)}
-    found = in_turns(
-        {n: partial(ours.on_disk, graph, settings.folder) for n, graph in graphs.items()},
-        settings.rounds_of(many),
-    )
-    case = f"layers {many:,} to {few:,}"
-    us = {n: found[n].cpu_s / n * 1e6 for n in graphs}
-    size = {n: found[n].more("bytes") for n in graphs}
-    held = {n: alive(n, settings.folder)[0] for n in graphs}
-    for name, what, unit, values in (
-        ("time", "growth of CPU time per step", "µs", us),
-        ("log", "growth of log per step", "B", size),
-        ("memory", "growth of memory alive per step", "B", held),
-    ):
-        more = {f"{unit} at {n:,}": value for n, value in values.items()}
-        yield Row("growth", what, case, values[many] / values[few], "×", GOALS[f"growth of {name}"], more)
+    """Yield by how much a step costs more in the largest plan, and in the largest batch, than in one of 1,000."""
+    for name in ("layers", "records"):
+        few, many = 1000, 3000 if settings.quick else settings.sizes_of(name)[-1]
+        graphs = {n: shape(name, n) for n in (few, many)}
+        contestants: dict[int, Callable[[], Took]] = {
+            n: partial(ours.on_disk, graph, settings.folder) for n, graph in graphs.items()
+        }
+        contestants[-many] = partial(uncollected, graphs[many], settings.folder)
+        found = in_turns(contestants, settings.rounds_of(many))
+        us = {n: found[n].cpu_s / n * 1e6 for n in graphs}
+        size = {n: found[n].more("bytes") for n in graphs}
+        held = {n: alive(graph, settings.folder)[0] for n, graph in graphs.items()}
+        for part, what, unit, values in (
+            ("time", "growth of CPU time per step", "µs", us),
+            ("log", "growth of log per step", "B", size),
+            ("memory", "growth of memory alive per step", "B", held),
+        ):
+            more = {f"{unit} at {n:,}": value for n, value in values.items()}
+            if part == "time":
+                more["µs without Python's collector"] = found[-many].cpu_s / many * 1e6
+            case, goal = f"{name} {many:,} to {few:,}", GOALS[f"growth of {part}"]
+            yield Row("growth", what, case, values[many] / values[few], "×", goal, more)

@@ -7,7 +7,6 @@ a head kept elsewhere.
 
 import hashlib
 from collections.abc import Callable, Iterable
-from itertools import product
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -132,14 +131,6 @@ def from_body(body: bytes) -> Event:
     try:
         raw = orjson.loads(body)
         version, name, data = raw["v"], raw["type"], raw["data"]
-        if (*raw, *map(type, raw.values())) in SHAPES and version == upcasting.UPCASTERS.versions.get(
-            name, 1
-        ):
-            tx = raw.get("tx")
-            if tx is None or [*map(type, tx)] == _TX:  # as nearly always
-                return Event(
-                    raw["seq"], raw["at"], name, data, raw.get("task"), raw.get("cause"), tx, raw.get("actor")
-                )
         if type(version) is not int or version != upcasting.UPCASTERS.version_of(name):
             data = upcasting.UPCASTERS.up(name, version, data)
         event = Event(
@@ -159,22 +150,6 @@ def from_body(body: bytes) -> Event:
             f"event: the stored bytes are no event ({error}); nothing was read from them"
         ) from None
     return event
-
-
-def _shapes() -> frozenset[tuple[Any, ...]]:
-    always = {"at": int, "data": dict, "seq": int, "type": str, "v": int}
-    sometimes = {"actor": dict, "cause": int, "task": str, "tx": list}
-    found = []
-    for chosen in product((False, True), repeat=len(sometimes)):
-        there = dict(pair for pair, here in zip(sometimes.items(), chosen, strict=True) if here)
-        members = dict(sorted({**always, **there}.items()))
-        found.append((*members, *members.values()))
-    return frozenset(found)
-
-
-SHAPES: Final = _shapes()
-"""What the envelope of an event may look like: the names of its members, sorted, and then their types."""
-_TX: Final = [int, int]
 
 
 def is_canonical(event: Event, body: bytes) -> bool:

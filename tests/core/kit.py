@@ -14,7 +14,7 @@ import pytest
 from fsm_agent.core.audit import replay
 from fsm_agent.core.audit.audit import Audit, audit
 from fsm_agent.core.engine.decide import decide, state_digest
-from fsm_agent.core.engine.records import Question, Task
+from fsm_agent.core.engine.records import DONE, GONE, OPEN, Question, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import FsmAgentError, RefusedError
 from fsm_agent.core.events import Event, Head, Record, genesis, seal
@@ -441,10 +441,48 @@ def assert_indexed(run: Run) -> None:
     for name, question in run.questions.items():
         if question.expires_at is not None:
             assert ("expiry", name) in timers, f"the question of {name} never expires"
+    assert_waiting(run)
     assert set(run.running) == {t.id for t in run.tasks.values() if t.state is TaskState.RUNNING}
     assert run.probing == sum(t.probing for t in run.tasks.values())
     for state in TaskState:
         assert run.counts[state] == sum(t.state is state for t in run.tasks.values())
+
+
+def assert_waiting(run: Run) -> None:
+    """What a task knows of those that it waits for, and who is told when one of them moves, is what the plan says."""
+    children: dict[str, list[tuple[str, bool]]] = {name: [] for name in run.tasks}
+    members: dict[str, list[str]] = {n: [] for n, t in run.tasks.items() if t.step.group and run.plans(t)}
+    tokens = 0
+    for task in sorted(run.tasks.values(), key=lambda task: task.order):
+        stands = []
+        for dependency in task.step.depends_on:
+            children[dependency.id].append((task.id, dependency.optional))
+            giver = run.tasks[dependency.id]
+            again = giver.state is TaskState.DONE and giver.in_doubt
+            gone = giver.state is TaskState.CANCELLED
+            kind = OPEN if again else DONE if giver.state is TaskState.DONE else GONE if gone else OPEN
+            stands.append(kind if kind != GONE or not dependency.optional else None)
+        counted = (task.open_deps, task.done_deps, task.dead_deps)
+        assert counted == tuple(stands.count(kind) for kind in (OPEN, DONE, GONE)), f"{task.id} waits wrongly"
+        if task.parent:
+            members[task.parent].append(task.id)
+            above = run.tasks[task.parent]
+            gone = above.state is TaskState.CANCELLED
+            assert task.above == (GONE if gone else DONE if above.opened and above.met else OPEN), task.id
+        else:
+            assert task.above == DONE, task.id
+        if task.step.estimate is not None and not task.step.group:
+            ended = task.state in (TaskState.DONE, TaskState.CANCELLED)
+            tokens += 0 if ended else task.step.estimate.tokens
+    assert {name: set(found) for name, found in run.children.items()} == {
+        name: set(found) for name, found in children.items()
+    }
+    assert {name: set(found) for name, found in run.members.items()} == {
+        name: set(found) for name, found in members.items()
+    }
+    for name, found in run.children.items():
+        assert len(found) == len(children[name]), f"who depends on {name} is told twice"
+    assert run.todo_tokens == tokens
 
 
 def assert_counted(run: Run, task: Task, parts: list[Task]) -> None:

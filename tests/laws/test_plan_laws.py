@@ -206,6 +206,13 @@ def test_what_says_the_same_is_the_very_step_and_what_differs_by_a_type_is_not()
     assert [type(doc["args"]["n"]) for doc in new.doc["steps"][:3]] == [int, bool, float]
 
 
+def test_a_plan_that_keeps_too_much_of_another_is_too_long_as_well():
+    base = planning.load({"steps": [{"id": "a", "tool": "t"}]})
+    steps = [*base.doc["steps"], *({"id": f"s{n}", "tool": "t"} for n in range(planshape.MAX_STEPS))]
+    with pytest.raises(PlanError, match=f"at most {planshape.MAX_STEPS}"):
+        planning.changed({"steps": steps}, base)
+
+
 @few
 @given(plans, st.randoms(use_true_random=False), st.sampled_from([None, 0, 2]))
 def test_order_of_keys_spacing_and_dress_do_not_matter(document, random, indent):

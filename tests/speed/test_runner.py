@@ -18,7 +18,10 @@ from benchmarks.timing import Took, in_turns
 from fsm_agent import audit
 from tests.test_readme import ROOT
 
-FORMS = [*((name, n) for name in ("chain", "fan", "layers") for n in (3, 60, 117)), ("straggler", 0)]
+FORMS = [
+    *((name, n) for name in ("chain", "fan", "layers", "records") for n in (3, 60, 117)),
+    ("straggler", 0),
+]
 FORMS += [(name, n) for name in REAL for n in (100, 1000, 5000)]
 
 
@@ -48,7 +51,9 @@ def test_a_real_graph_says_how_many_steps_and_edges_it_has(name):
 
 
 def test_a_graph_that_does_not_exist_is_refused_with_those_that_do():
-    with pytest.raises(ValueError, match="shape 'moon': there is none; one of chain, fan, layers, straggler"):
+    with pytest.raises(
+        ValueError, match="shape 'moon': there is none; one of chain, fan, layers, records, straggler"
+    ):
         shape("moon", 3)
 
 
@@ -58,7 +63,7 @@ def test_the_checksum_is_the_depth_of_what_nothing_needs():
     assert checksum(graph) == 3 + 2
 
 
-@pytest.mark.parametrize("form", ["chain", "fan", "layers", "montage"])
+@pytest.mark.parametrize("form", ["chain", "fan", "layers", "records", "montage"])
 @pytest.mark.parametrize("effect", ["read", "write"])
 def test_everybody_carries_out_the_same_graph(form, effect, tmp_path):
     graph = shape(form, 100)

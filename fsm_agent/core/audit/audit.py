@@ -197,7 +197,7 @@ def _event(log: Checker, record: Record) -> Event | None:
         log.find(CHAIN.id, CHAIN.rule, words, record.seq)
     log.record, log.previous, body = record, record.hash, record.body
     event = plain(body) or _odd(log, record)
-    if event is None or (_MARKS[0] not in body and _MARKS[1] not in body):
+    if event is None or not ((b"$" in body and _MARKS[0] in body) or body.rfind(_MARKS[1]) >= 0):
         return event
     log.seen["values"] += 1
     try:

@@ -9,11 +9,11 @@ from typing import Final
 import orjson
 
 from fsm_agent.core import upcasting
-from fsm_agent.core.events import SHAPES, Event
+from fsm_agent.core.events import Event
 
 _SORTED: Final = orjson.OPT_SORT_KEYS
-
-
+_ALWAYS: Final = 5
+"""How many members every event has; it may have a task, a cause, a batch and an actor besides, and nothing else."""
 _new: Final = tuple.__new__
 """Makes an event of a tuple that has its members in order."""
 
@@ -22,20 +22,29 @@ def plain(body: bytes) -> Event | None:
     """Return the event in *body*; None if it is none, not of this version, or *body* not its canonical form."""
     try:
         raw = orjson.loads(body)
-    except ValueError:
+        seq, at, type_, data, version = raw["seq"], raw["at"], raw["type"], raw["data"], raw["v"]
+        task, cause, tx, actor = raw.get("task"), raw.get("cause"), raw.get("tx"), raw.get("actor")
+    except (ValueError, KeyError, TypeError):
         return None
-    if type(raw) is not dict or (*raw, *map(type, raw.values())) not in SHAPES:
-        return None
-    type_, tx = raw["type"], raw.get("tx")
+    members = _ALWAYS
+    if task is not None:
+        members += type(task) is str
+    if cause is not None:
+        members += type(cause) is int
     if tx is not None:
-        if len(tx) != 2:
-            return None
-        first, count = tx
-        if type(first) is not int or type(count) is not int or count < 2:
-            return None
-    if raw["v"] != upcasting.UPCASTERS.version_of(type_) or orjson.dumps(raw, option=_SORTED) != body:
+        whole = type(tx) is list and len(tx) == 2 and type(tx[0]) is int and type(tx[1]) is int
+        members += whole and tx[1] > 1
+    if actor is not None:
+        members += type(actor) is dict
+    if (
+        len(raw) != members
+        or type(seq) is not int
+        or type(at) is not int
+        or type(type_) is not str
+        or type(data) is not dict
+        or type(version) is not int
+    ):
         return None
-    return _new(
-        Event,
-        (raw["seq"], raw["at"], type_, raw["data"], raw.get("task"), raw.get("cause"), tx, raw.get("actor")),
-    )
+    if version != upcasting.UPCASTERS.version_of(type_) or orjson.dumps(raw, option=_SORTED) != body:
+        return None
+    return _new(Event, (seq, at, type_, data, task, cause, tx, actor))

@@ -9,7 +9,7 @@ from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import CorruptError
 from fsm_agent.core.events import Event, Record, chain, from_body, genesis, hydrate
-from fsm_agent.core.plans import planning
+from fsm_agent.core.plans.planning import collecting_later
 
 Blobs = Callable[[str], bytes]
 
@@ -20,20 +20,20 @@ def verified(run: str, records: Iterable[Record]) -> Iterator[Record]:
     Raises:
         CorruptError: At the first record whose seq or hash does not follow; names the seq.
     """
-    last, previous = genesis(run)
+    seq, previous = genesis(run)
     for record in records:
-        seq, body, digest = record
-        if seq != last + 1:
+        if record.seq != seq + 1:
             raise CorruptError(
-                f"log of {run}: event {seq} follows event {last}; every seq follows the one before",
-                seq=last + 1,
+                f"log of {run}: event {record.seq} follows event {seq}; every seq follows the one before",
+                seq=seq + 1,
             )
-        if chain(previous, body) != digest:
+        seq += 1
+        if chain(previous, record.body) != record.hash:
             raise CorruptError(
                 f"log of {run}: event {seq} does not have the hash of its contents; it or one before was changed",
                 seq=seq,
             )
-        last, previous = seq, digest
+        previous = record.hash
         yield record
 
 
@@ -66,7 +66,7 @@ def replay(run: str, records: Iterable[Record], blob: Blobs, *, until: int | Non
         CorruptError: The log is not what was written.
     """
     state = Run(run)
-    with planning.collecting_later():
+    with collecting_later():
         for event in events(run, records, blob):
             if until is not None and event.seq > until:
                 break

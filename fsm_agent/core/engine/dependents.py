@@ -7,6 +7,8 @@ What is done is there for those that wait for it, unless what it rests on itself
 that, too, or they would begin on a result that is about to be another one.
 """
 
+from bisect import insort
+from collections.abc import Collection, Mapping
 from heapq import heappush
 from typing import Final
 
@@ -17,38 +19,87 @@ from fsm_agent.core.machine import TaskState
 _KIND: Final = dict.fromkeys(TaskState, OPEN) | {TaskState.DONE: DONE, TaskState.CANCELLED: GONE}
 
 
-def recount(run: Run) -> None:
-    """Build the indexes over the tasks anew; a task comes before its parts."""
-    run.children = {name: [] for name in run.tasks}
-    run.members = {name: [] for name, task in run.tasks.items() if task.step.group and run.plans(task)}
-    run.counts = dict.fromkeys(TaskState, 0)
-    run.todo_tokens = run.todo_cost_micros = 0
-    for task in run.tasks.values():
-        run.counts[task.state] += 1
+def leave(run: Run, tasks: Collection[Task]) -> dict[str, int]:
+    """Take *tasks*, which are about to be changed, out of the indexes: of a task with parts all of them.
+
+    Returns:
+        How each stands for those that depend on it, which :func:`enter` has to know.
+    """
+    stood = {task.id: _stands(task, task.state) for task in tasks}
+    given: dict[str, None] = {}
+    for task in tasks:
+        run.touch(task)
+        estimate(run, task, -1 if _KIND[task.state] == OPEN else 0)
+        given.update(dict.fromkeys(dependency.id for dependency in task.step.depends_on))
+        run.drop(run.members, task.id)
+    for name in given:
+        run.put(run.children, name, [entry for entry in run.children[name] if entry[0] not in stood])
+    return stood
+
+
+def bring_in(run: Run, tasks: Collection[Task]) -> None:
+    """Let there be new tasks, which have not begun; they are entered next."""
+    for task in tasks:
+        run.put(run.children, task.id, [])
+    run.counts[TaskState.PENDING] += len(tasks)
+
+
+def enter(run: Run, tasks: Collection[Task], stood: Mapping[str, int]) -> None:
+    """Enter *tasks*, each before its parts, into the indexes, and tell who depends on one that stands otherwise now.
+
+    Args:
+        run: The state.
+        tasks: New ones, and those that :func:`leave` has taken out.
+        stood: What it returned.
+    """
+    if run.journal is not None:
+        for name in dict.fromkeys(dependency.id for task in tasks for dependency in task.step.depends_on):
+            run.put(run.children, name, [*run.children[name]])
+    for task in tasks:
         task.left = task.active = task.failed = 0
         if task.step.for_each is not None:
             task.given_up = 0
-    for task in run.tasks.values():
+        if task.step.group and run.plans(task):
+            run.put(run.members, task.id, [])
+    for task in tasks:
         if task.parent:
             run.members[task.parent].append(task.id)
-        count(run, task)
-    for task in list(run.tasks.values()):
-        if task.state is TaskState.DONE and task.in_doubt:  # it was counted as done by who depends on it
-            _tell(run, task, DONE, OPEN)
-    for task in run.tasks.values():
-        if task.state is TaskState.PENDING:
-            run.index(task)
-        elif task.id in run.members:
-            unsettle(run, task)
+        count(run, task, stood)
+    again = [(task, stood[task.id], _stands(task, task.state)) for task in tasks if task.id in stood]
+    for task, before, after in again:  # found before any of them is told: whoever hears of it tells on
+        if before != after:
+            _tell(run, task, before, after)
+    for task in tasks:
+        index(run, task)
 
 
-def count(run: Run, task: Task) -> None:
-    """Enter *task* into the indexes of those that it waits for and is a part of; they have been entered before."""
+def index(run: Run, task: Task) -> None:
+    """Have *task* found by who looks for what can move, at the place that it has now; its timers stand as they are."""
+    if task.state is TaskState.PENDING:
+        run.index_ready(task)
+    elif task.id in run.members:
+        unsettle(run, task)
+
+
+def count(run: Run, task: Task, stood: Mapping[str, int]) -> None:
+    """Enter *task* into the indexes of those that it waits for and is a part of; they have been entered before.
+
+    Args:
+        run: The state.
+        task: The task.
+        stood: How those stand, for whoever depends on them, that are told of it later.
+    """
     estimate(run, task, 1 if _KIND[task.state] == OPEN else 0)
     task.open_deps = task.done_deps = task.dead_deps = 0
     for dependency in task.step.depends_on:
-        run.children[dependency.id].append((task.id, dependency.optional))
-        _count(task, _KIND[run.tasks[dependency.id].state], dependency.optional, 1)
+        name, tasks = dependency.id, run.tasks
+        children, entry = run.children[name], (task.id, dependency.optional)
+        if not children or tasks[children[-1][0]].order < task.order:
+            children.append(entry)
+        else:  # they stand in plan order
+            insort(children, entry, key=lambda child: run.tasks[child[0]].order)
+        kind = stood[name] if name in stood else _stands(tasks[name], tasks[name].state)
+        _count(task, kind, dependency.optional, 1)
     parent = run.tasks.get(task.parent)
     task.above = DONE if parent is None else gate(parent)
     if parent is None:

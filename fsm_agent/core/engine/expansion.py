@@ -9,7 +9,7 @@ from typing import Any
 from fsm_agent.core.engine import dependents
 from fsm_agent.core.engine.arguments import scope_of
 from fsm_agent.core.engine.records import Order, Task
-from fsm_agent.core.engine.state import Run
+from fsm_agent.core.engine.state import ASIDE, Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.machine import TaskState
 from fsm_agent.core.plans import members
@@ -17,45 +17,68 @@ from fsm_agent.core.plans.plan import Step
 
 
 def adopt(run: Run, steps: tuple[Step, ...]) -> None:
-    """Let the tasks of *run* be those of *steps*, and after them what the plan does without."""
-    old = run.tasks
-    if run.journal is not None:
-        for earlier in old.values():
-            run.touch(earlier)
-    run.tasks = {}
+    """Let the tasks of *run* be those of *steps*, and after them what the plan does without.
+
+    A task is looked at once, and if its step stands where it stood and is the very one, that was all: what is counted
+    anew is what changed. That a plan takes over the steps that stay is the work of
+    :meth:`fsm_agent.core.plans.build.Parsed.take_over`; where it does not, they are counted again, to the same end.
+    """
+    old, run.tasks = run.tasks, {}
+    tasks, placed = run.tasks, list[_Place]()
     for place, step in enumerate(steps):
-        _place(run, old, step, (place,), "")
-    for task in old.values():
-        if task.id not in run.tasks:
-            _set_aside(run, task)
-            run.tasks[task.id] = task
-    dependents.recount(run)
-
-
-def _place(run: Run, old: Mapping[str, Task], step: Step, order: Order, parent: str) -> None:
-    task = old.get(step.id)
-    if task is None:
-        task = Task(step.id, order, step, parent=parent, since=run.seq if run.plan_version > 1 else 0)
-    else:
-        run.touch(task)
+        name = step.id
+        if name in old and old[name].step is step and old[name].order[0] < ASIDE:
+            tasks[name] = task = old[name]
+            if name in run.members or task.order[0] != place:
+                _stay(run, old, task, place)
+        else:
+            _place(run, old, step, (place,), "", placed)
+    left = [task for name, task in old.items() if name not in tasks]  # what was dropped before stands last
+    tasks.update({task.id: task for task in left})
+    gone = [task for task in left if task.order[0] < ASIDE]
+    stood = dependents.leave(run, [*(task for task, *_ in placed if task.id in old), *gone])
+    for task, step, order, parent in placed:
         task.order, task.step, task.parent = order, step, parent
         if not step.group:
             task.opened = 0
+    dependents.bring_in(run, [task for task, *_ in placed if task.id not in old])
+    for place, task in enumerate(gone):
+        task.order, task.parent = (ASIDE, -run.seq, place), ""
+    dependents.enter(run, [*(task for task, *_ in placed), *gone], stood)
+
+
+_Place = tuple[Task, Step, Order, str]
+"""A task, and the step, the place and the parent that it gets."""
+
+
+def _stay(run: Run, old: Mapping[str, Task], task: Task, place: int) -> None:
+    """List *task* and its parts, which stay as they are, at *place*."""
+    run.tasks[task.id] = task
+    if task.order[0] != place:
+        run.touch(task)
+        task.order = (place, *task.order[1:])
+        dependents.index(run, task)
+    for name in run.members.get(task.id, ()):
+        _stay(run, old, old[name], place)
+
+
+def _place(
+    run: Run, old: Mapping[str, Task], step: Step, order: Order, parent: str, placed: list[_Place]
+) -> None:
+    """Find or make the tasks of *step* and its parts, and say where they belong."""
+    task = old.get(step.id)
+    if task is None:
+        task = Task(step.id, order, step, parent=parent, since=run.seq if run.plan_version > 1 else 0)
     run.tasks[step.id] = task
+    placed.append((task, step, order, parent))
     if step.for_each is None:
         for place, part in enumerate(step.plan):
-            _place(run, old, part, (*order, place), step.id)
+            _place(run, old, part, (*order, place), step.id, placed)
         return
     template, index = members.template(step), 0
     while (name := f"{step.id}[{index}]") in old:
-        _place(run, old, members.renamed(template, name), (*order, index), step.id)
+        _place(run, old, members.renamed(template, name), (*order, index), step.id, placed)
         index += 1
-
-
-def _set_aside(run: Run, task: Task) -> None:
-    """The plan in force does without *task*; it comes after all that it has."""
-    run.touch(task)
-    task.order, task.parent = (len(run.plan.steps) if run.plan else 0, len(run.tasks)), ""
 
 
 def records(run: Run, task: Task) -> Any:
@@ -81,7 +104,7 @@ def expanded(run: Run, event: Event) -> None:
     dependents.begin(run, task, 0 if again else event.seq)
     dependents.regate(run, task, stood)
     if again:
-        run.index(task)
+        run.index_ready(task)
         return
     if task.step.for_each is not None:
         task.args_digest = event.data["digest"]
@@ -98,7 +121,7 @@ def _grow(run: Run, batch: Task, items: list[Any]) -> None:
         if name not in run.tasks:
             fresh = list(_made(run, members.renamed(template, name), (*batch.order, index), batch.id))
             for task in fresh:  # steps may stand in the plan before what they depend on
-                dependents.count(run, task)
+                dependents.count(run, task, {})
             for task in fresh:
                 run.index(task)
         task = run.tasks[name]

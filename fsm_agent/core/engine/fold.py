@@ -88,7 +88,7 @@ def _run_forked(run: Run, event: Event) -> None:
 
 
 def _plan_adopted(run: Run, event: Event) -> None:
-    plan: Plan = planning.trusted(event.data["plan"])
+    plan: Plan = planning.trusted(event.data["plan"], run.plan)
     run.plan = plan
     run.plan_version = event.data["plan_version"]
     if run.plan_version > 1 and "answers" in event.data:  # else it answers no replan

@@ -21,6 +21,8 @@ from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules.table import Table
 from fsm_agent.core.tools import ToolSpec
 
+ASIDE: Final = 1 << 62
+"""Where the places begin of the tasks that a plan does without: after all that any plan has; the last dropped come first."""
 SPARED: Final = frozenset({"condition", "optional", "superseded"})
 """Reasons to cancel a task after which what it is a part of may still be done."""
 BENIGN: Final = SPARED | {"collected"}
@@ -187,7 +189,7 @@ class Run:
 
     def plans(self, task: Task) -> bool:
         """Whether the plan in force has *task*; one that a new plan dropped comes after all that it has."""
-        return self.plan is not None and task.order[0] < len(self.plan.steps)
+        return self.plan is not None and task.order[0] < ASIDE
 
     @property
     def barred(self) -> bool:

@@ -4,7 +4,7 @@ A replan that was decided waits for its cool-down, and for every effect that is 
 counted before it is made. A refused proposal is told why, and the table says whether to ask again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from fsm_agent.core import canon
@@ -12,13 +12,13 @@ from fsm_agent.core.engine import budget, changes, standing, wishes
 from fsm_agent.core.engine.outcomes import usage_data
 from fsm_agent.core.engine.policy import escalate, fire
 from fsm_agent.core.engine.records import RUN, Replanning, Task
-from fsm_agent.core.engine.state import Run
+from fsm_agent.core.engine.state import ASIDE, Run
 from fsm_agent.core.engine.turn import Turn, actor_of
 from fsm_agent.core.errors import PlanError, RefusedError
 from fsm_agent.core.inputs import NO_USAGE, Proposed, Replan
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans.members import planned_as
-from fsm_agent.core.replanning import explaining, gate, strategy
+from fsm_agent.core.replanning import explaining, gate
 from fsm_agent.core.replanning.gate import Passed, RefusedProposalError
 from fsm_agent.core.signals import Signal
 
@@ -147,10 +147,9 @@ def proposed(turn: Turn, given: Proposed) -> None:
     if given.prompt_digest:
         record["prompt_digest"] = canon.storable(given.prompt_digest)
     record["usage"] = usage_data(given.usage)
-    unknown = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN]
-    if unknown:  # since it was asked; it is asked again when that is known
-        why = f"the result of {', '.join(unknown)} is unknown by now; the plan changes when it is known"
-        turn.emit("replan_refused", {"gate": "unknown", "why": why, **record}, request.task, MODEL)
+    overtaken = _overtaken(run, request)
+    if overtaken:
+        turn.emit("replan_refused", {**overtaken, **record}, request.task, MODEL)
         return
     try:
         document = _read(given)
@@ -171,6 +170,18 @@ def proposed(turn: Turn, given: Proposed) -> None:
         signal=request.signal,
         record=record,
     )
+
+
+def _overtaken(run: Run, request: Replanning) -> dict[str, Any]:
+    """Return why an answer is of no use any more, whatever it is; nothing if it is. It is asked for again if need be."""
+    task = run.tasks.get(request.task or "")
+    if task is not None and task.state is not TaskState.FAILED:
+        return {"gate": "moot", "why": f"{task.id} is {task.state.value} by now", "ended": True}
+    if run.changed_at > run.asked:
+        return {"gate": "stale", "why": "an input or a limit was corrected since; the plan is for what holds now"}
+    unknown = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN]
+    why = f"the result of {', '.join(unknown)} is unknown by now; the plan changes when it is known"
+    return {"gate": "unknown", "why": why} if unknown else {}
 
 
 def _read(given: Proposed) -> Any:
@@ -300,12 +311,12 @@ def adopt(
         "explanation_zh": told["zh"],
         **(record or {}),
     }
-    back = _back(run, passed)
     event = turn.emit("plan_adopted", data, None, MODEL if origin == "model" else actor)
     for taker, giver in passed.reuse.items():  # before anything that gives its result away is called again
         turn.cause = event.seq
         standing.take_over(turn, run.tasks[taker], run.tasks[giver])
-    for task in list(run.tasks.values()):
+    back = _back(run, passed)
+    for task in _concerned(run, passed, back):
         turn.cause = event.seq
         if not run.plans(task):
             if task.state not in (TaskState.DONE, TaskState.CANCELLED, TaskState.UNKNOWN):
@@ -314,11 +325,18 @@ def adopt(
                     "cancel",
                     {"reason": f"plan {run.plan_version} does without it", "code": "superseded"},
                 )
-        elif task.id not in passed.reuse and (task.state is not TaskState.CANCELLED or task.id in back):
+        else:
             _move(turn, task, passed)
     turn.cause = event.seq
     batches = (run.tasks[name] for name in passed.diff.changed)
     changes.look_again(turn, [t for t in batches if t.step.group], f"plan {run.plan_version} says otherwise")
+
+
+def _concerned(run: Run, passed: Passed, back: Collection[str]) -> list[Task]:
+    """Return the tasks that the new plan, which is in force now, may move, in plan order; one look at each decides it."""
+    open_ones = (TaskState.FAILED, TaskState.AWAITING)
+    other = {*back, *passed.invalidated}
+    return [t for t in run.tasks.values() if t.state in open_ones or t.order[0] >= ASIDE or t.id in other]
 
 
 def _back(run: Run, passed: Passed) -> set[str]:
@@ -326,14 +344,17 @@ def _back(run: Run, passed: Passed) -> set[str]:
 
     A step that was given up, and stands in the new plan as it stood in the old one, stays given up.
     """
-    back: set[str] = set()
-    for step in strategy.ordered(passed.plan.steps):
-        task = run.tasks.get(step.id)
-        if task is None or task.state is not TaskState.CANCELLED:
-            continue
-        along = task.origin and any(d.id in back or d.id in passed.reuse for d in step.depends_on)
-        if along or step.id not in passed.diff.kept:
-            back.add(step.id)
+    cancelled = {n: t for n, t in run.tasks.items() if t.state is TaskState.CANCELLED and n in passed.steps}
+    if not cancelled:
+        return set()
+    kept = frozenset(passed.diff.kept)
+    back = {name for name in cancelled if name not in kept}
+    ways = [*back, *passed.reuse]
+    while ways:
+        for name, _ in run.children[ways.pop()]:
+            if name in cancelled and name not in back and cancelled[name].origin:
+                back.add(name)
+                ways.append(name)
     return back
 
 
