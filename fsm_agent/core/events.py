@@ -131,7 +131,7 @@ def from_body(body: bytes) -> Event:
     try:
         raw = orjson.loads(body)
         version, name, data = raw["v"], raw["type"], raw["data"]
-        if type(version) is not int or version != upcasting.UPCASTERS.version_of(name):
+        if type(version) is not int or version != upcasting.UPCASTERS.versions.get(name, 1):
             data = upcasting.UPCASTERS.up(name, version, data)
         event = Event(
             raw["seq"],

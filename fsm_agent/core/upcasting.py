@@ -42,7 +42,7 @@ class Upcasters:
                     f"upcasters of {type_}: version {latest.get(type_, 1)} has no row; every one has"
                 )
             latest[type_] = version + 1
-        self.__attrs_init__(MappingProxyType(dict(rows)), MappingProxyType(latest))
+        self.__attrs_init__(MappingProxyType(dict(rows)), latest)
 
     def version_of(self, type_: str) -> int:
         """Return the version in which events of *type_* are written now."""
