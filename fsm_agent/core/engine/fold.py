@@ -100,6 +100,8 @@ def _plan_adopted(run: Run, event: Event) -> None:
     run.limited = run.metered or bool(run.budgets) or own.tool_calls is not None or own.active_s is not None
     run.constraint_values = {c.key: run.constraint_values.get(c.key, c.value) for c in plan.constraints}
     expansion.adopt(run, plan.steps)
+    if run.plan_version > 1 and event.data["origin"] != "caller":
+        expansion.brought(run, (*event.data["diff"]["added"], *event.data["diff"]["changed"]))
 
 
 def _end_replans(run: Run, event: Event) -> None:
@@ -191,8 +193,7 @@ def _approval_requested(run: Run, event: Event) -> None:
     data = event.data
     name = event.task or RUN
     if event.task is not None:
-        run.touch(run.tasks[name])
-        run.tasks[name].asked = event.seq
+        moved.asked(run, event)
     run.put(
         run.questions,
         name,
@@ -243,6 +244,7 @@ def _approval_answered(run: Run, event: Event) -> None:
         moved.rearm(run, task, data["probe_at"])
     if data["verdict"] not in ("approved", "edited"):
         run.drop(run.questions, name)
+        moved.stands(run, event)
 
 
 def _probe_sent(run: Run, event: Event) -> None:
