@@ -8,6 +8,7 @@ import random
 import pytest
 
 from benchmarks.replanning import adopting, calls_of, half_done, proposal
+from fsm_agent.core.audit import replay
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.inputs import Replan
 from fsm_agent.core.replanning import gate
@@ -151,3 +152,21 @@ def test_adopting_costs_what_changes_step_by_step(calls):
     assert many <= 50
     assert few <= 80  # each of the first eight is also named to the end user
     assert calls[2000, 1] <= 600
+
+
+def test_a_batch_that_stays_costs_no_more_the_more_records_it_has():
+    def counted(rows):
+        steps = [
+            {"id": "all", "tool": "look", "for_each": "$inputs.rows", "args": {"n": "$item"}},
+            {"id": "after", "tool": "look", "depends_on": ["all"]},
+        ]
+        with lab(steps, tools=(LOOK,), inputs={"rows": list(range(rows))}, checked=False) as it:
+            assert len(it.run.tasks) == rows + 2
+            other = [steps[0], {**steps[1], "args": {"m": 1}}]
+            passed = gate.judge(it.run, other, scope="global", by_person=True)
+            run = replay.replay("r", it.records, it.store.blob)
+            found = calls_of(adopting(run, passed))
+            assert list(run.tasks) == ["all", *(f"all[{n}]" for n in range(rows)), "after"]
+            return found
+
+    assert counted(400) <= counted(100) * 1.02

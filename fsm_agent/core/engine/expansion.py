@@ -63,13 +63,17 @@ _Place = tuple[Task, Step, Order, str]
 
 def _stay(run: Run, old: Mapping[str, Task], task: Task, place: int) -> None:
     """List *task* and its parts, which stay as they are, at *place*."""
-    run.tasks[task.id] = task
-    if task.order[0] != place:
+    tasks, members, moves = run.tasks, run.members, task.order[0] != place
+    tasks[task.id] = task
+    if moves:
         run.touch(task)
         task.order = (place, *task.order[1:])
         dependents.index(run, task)
-    for name in run.members.get(task.id, ()):
-        _stay(run, old, old[name], place)
+    for name in members.get(task.id, ()):
+        if moves or name in members:
+            _stay(run, old, old[name], place)
+        else:
+            tasks[name] = old[name]
 
 
 def _place(
