@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import statistics
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
@@ -154,16 +155,20 @@ def plan(settings: Settings) -> Iterator[Row]:
 
 
 def replan(settings: Settings) -> Iterator[Row]:
-    """Yield what another plan costs at the gate (see ``replanning.py``)."""
-    for n in (100, 1000):
-        for kind, words in (("small", "one step changed"), ("large", "every step to do changed")):
-            took = sorted(replanning.measure(n, kind))
-            more = {"at best ms": took[0]}
-            yield Row(
-                "replan", f"another plan, {words}", f"chain {n:,}", took[len(took) // 2], "ms CPU", None, more
-            )
-        if settings.quick:
-            return
+    """Yield what another plan costs: the gate, adopting it, and the whole way of an answer (see ``replanning.py``)."""
+    for n in (100,) if settings.quick else (100, 1000):
+        half = replanning.half_done(n)
+        for changes in (1, n // 2):
+            judge = replanning.judging(half, changes)
+            judged = [replanning.timed(judge) for _ in range(settings.rounds)]
+            adopted = [
+                replanning.timed(replanning.adopting(half.again(), judge())) for _ in range(settings.rounds)
+            ]
+            more = {"gate ms": statistics.median(judged), "adopting ms": statistics.median(adopted)}
+            what = f"another plan, {changes:,} of its steps changed"
+            yield Row("replan", what, f"chain {n:,}", sum(more.values()), "ms CPU", None, more)
+        took = statistics.median(replanning.whole(n) for _ in range(settings.rounds))
+        yield Row("replan", "another plan, from text to log", f"chain {n:,}", took, "ms CPU")
 
 
 def base_distributions() -> set[str]:

@@ -12,7 +12,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -85,31 +84,35 @@ def kept_rows(file: Path, known: dict[str, Any], measured: set[str]) -> list[Row
     return [Row.from_json(row) for row in found["rows"] if row["group"] not in measured]
 
 
+def keep(file: Path, known: dict[str, Any], rows: list[Row]) -> None:
+    """Keep what was found, and what has to be known of the machine, in *file*."""
+    kept = {"facts": known, "rows": [row.as_json() for row in rows]}
+    file.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def main() -> int:
     """Measure, print, keep."""
     options = parser().parse_args()
+    known = table.facts()
+    named = list(options.only if options.only is not None else GROUPS) + (["peers"] if options.peers else [])
+    groups = GROUPS | {"peers": lambda settings: beside.rows(settings, options.cache or beside.cache())}
+    kept = [] if options.kept is None else kept_rows(options.kept, known, set(named))
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(prefix="benchmark-", dir=options.folder) as folder:
         settings = Settings(
             folder=Path(folder), quick=options.quick, full=options.full, rounds=max(1, options.rounds)
         )
-        named = options.only if options.only is not None else GROUPS
-        parts = [GROUPS[name](settings) for name in named]
-        parts += [beside.rows(settings, options.cache or beside.cache())] if options.peers else []
-        for row in chain.from_iterable(parts):
-            rows.append(row)
-            table.show(row)
-    known = table.facts()
-    if options.kept:
-        rows = kept_rows(options.kept, known, {row.group for row in rows}) + rows
-        order = [*GROUPS, "peers"]
-        rows.sort(key=lambda row: order.index(row.group))
-    if options.json:
-        kept = {"facts": known, "rows": [row.as_json() for row in rows]}
-        options.json.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        for name in named:
+            for row in groups[name](settings):
+                rows.append(row)
+                table.show(row)
+            if options.json:  # group by group: what a later one breaks is not lost
+                keep(options.json, known, [*kept, *rows])
+    order = [*GROUPS, "peers"]
+    found = sorted([*kept, *rows], key=lambda row: order.index(row.group))
     for page in options.write:
-        table.write(page, rows, known)
-    return int(options.check and any(row.met == "missed" for row in rows))
+        table.write(page, found, known)
+    return int(options.check and any(row.met == "missed" for row in found))
 
 
 if __name__ == "__main__":

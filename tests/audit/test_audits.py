@@ -21,7 +21,7 @@ from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.look.auditing import audit as audited
 from fsm_agent.runtime.proof.auditing import audit_hashes, audit_log, audit_run
 from tests.audit.corpus import judged, log_of, logs, sealed
-from tests.audit.mutators import MUTATORS
+from tests.audit.mutators import ANN, MUTATORS, inserted
 from tests.audit.test_mutators import fitting
 from tests.core.kit import lab
 
@@ -102,6 +102,40 @@ def test_in_a_plain_event_the_checks_that_are_not_asked_have_nothing_to_look_at(
 
 def test_an_event_that_its_plainness_stumbles_over_is_not_plain():
     assert not is_plain(Checker("r", bytes), Event(1, 1, "task_moved", {}, "a"), PLAIN["task:start"].is_so)
+
+
+CREDENTIALS = (
+    "-----BEGIN PRIVATE KEY-----",
+    "-----BEGIN EC PRIVATE KEY-----",
+    "AKIA" + "A0" * 8,
+    "gho_" + "a0" * 18,
+    "ghp_" + "a0" * 18,
+    "github_pat_" + "a0_" * 20,
+    "xoxb-" + "a0-" * 7,
+    "sk-" + "a0_-" * 8,
+    "sk-ant-" + "a0_-" * 8,
+    "sk-proj-" + "a0_-" * 8,
+)
+"""One of each kind that is known, none of them real."""
+NO_CREDENTIALS = ("task-", "gho_", "github_pat_", "AKIA", "xox-y", "KEY-", "ghost", "disk-" + "a0" * 16)
+
+
+def told(words):
+    log = log_of(min(log.file for log in logs()))
+    event = Event(10**9, 1, "note_added", {"text": words, "by": "ann"}, None, None, None, ANN)
+    found = judged(sealed(inserted(list(log.events), 1, event)))
+    return {f.check for f in found.findings}
+
+
+@pytest.mark.parametrize("credential", CREDENTIALS)
+@pytest.mark.parametrize("around", ["{}", "use {} here", "task-1: ({})"])
+def test_a_credential_of_every_known_kind_is_found_wherever_it_stands(credential, around):
+    assert "no-credentials" in told(around.format(credential))
+
+
+@pytest.mark.parametrize("words", [*NO_CREDENTIALS, *(f"x{c}" for c in CREDENTIALS[2:])])
+def test_what_only_looks_a_little_like_a_credential_is_none(words):
+    assert "no-credentials" not in told(words)
 
 
 NEVER_PASSED = {"approval-in-time", "forked-in-its-place", "parents-events"}

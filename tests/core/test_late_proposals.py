@@ -1,8 +1,8 @@
-"""A planner's answer comes later than its question: what has become unknown meanwhile comes first."""
+"""A planner's answer comes later than its question: what has happened meanwhile comes first."""
 
 import json
 
-from fsm_agent.core.inputs import Proposed
+from fsm_agent.core.inputs import AskPlanner, Proposed
 from tests.core.kit import Lab, lab
 
 STEPS = [
@@ -33,3 +33,36 @@ def test_no_plan_is_adopted_while_a_result_is_unknown_although_it_was_asked_for_
         propose(it)
         assert it.run.plan_version == 2
         assert it.task("a").state == "pending"
+
+
+def test_a_plan_for_what_was_corrected_meanwhile_is_asked_for_again():
+    steps = [
+        {"id": "a", "tool": "look", "done_when": "v == 1"},
+        {"id": "s", "tool": "put", "args": {"day": "$inputs.day"}},
+    ]
+    with lab(steps, inputs={"day": 1}, planner=True, params={"retries": 0}) as it:
+        it.returns("a", {"v": 0})
+        it.returns("s")
+        it.set(day=2)
+        it.feed(
+            Proposed(
+                request=it.run.asked, answer=json.dumps([{"id": "a", "tool": "look", "args": {"day": 1}}])
+            )
+        )
+        assert [e.data["gate"] for e in it.events("replan_refused")] == ["stale"]
+        assert it.run.plan_version == 1
+        assert it.run.asked, "it is asked again, with what holds now"
+        again = [c for c in it.commands if isinstance(c, AskPlanner)][-1]
+        assert again.briefing["inputs"] == {"day": 2}
+
+
+def test_no_plan_is_adopted_for_a_step_that_has_not_failed_any_more():
+    with lab(STEPS, planner=True, params={"retries": 0}, slots=2) as it:
+        it.returns("a", {"v": 0})
+        it.returns("s")
+        it.retry("a")
+        it.returns("a", {"v": 1})
+        propose(it)
+        (refused,) = it.events("replan_refused")
+        assert (refused.data["gate"], refused.data["ended"]) == ("moot", True)
+        assert (it.run.state, it.run.plan_version) == ("running", 1)

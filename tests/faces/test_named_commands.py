@@ -28,7 +28,11 @@ def lost() -> dict:
 PAID = {"id": "p", "tool": "pay", "args": {"n": "$inputs.a"}}
 ASKED = {"id": "q", "description": "how many?"}
 LOST = {"steps": [{"id": "p", "tool": "lost"}]}
-PARTS = [PAID, {**ASKED, "depends_on": ["p"]}, {"id": "r", "tool": "look", "depends_on": ["q"]}]
+PARTS = [
+    {"id": "p", "tool": "pay"},
+    {**ASKED, "depends_on": ["p"]},
+    {"id": "r", "tool": "look", "depends_on": ["q"]},
+]
 STATES = {
     "a done write in question": ({"inputs": {"a": 1}, "steps": [PAID, ASKED]}, ["set", "r1", "a=2"]),
     "a nested plan in question": (

@@ -8,10 +8,11 @@ import random
 import pytest
 
 from benchmarks.replanning import adopting, calls_of, half_done, proposal
+from fsm_agent.core.audit import replay
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.inputs import Replan
 from fsm_agent.core.replanning import gate
-from tests.core.kit import ANN, Lab, tool
+from tests.core.kit import ANN, lab, tool
 
 LOOK, SEND = tool("look", extra_arguments=True), tool("send", "write", extra_arguments=True)
 INPUTS = {"a": 1, "rows": [1, 2]}
@@ -77,31 +78,34 @@ class Plans:
 
 
 def play(choose):
-    """Let a run have one plan after another while its calls end; every turn of it is looked at by :class:`Lab`."""
+    """Let a run have one plan after another while its calls end; every turn of it is looked at by the lab."""
     plans = Plans(choose)
-    lab = Lab(plans.next(), tools=(LOOK, SEND), inputs=INPUTS, slots=1 + choose(4))
     adopted = 0
-    for _ in range(14):
-        running = list(lab.run.running)
-        try:
-            match choose(7):
-                case 0 | 1 | 2 if running:
-                    lab.returns(running[choose(len(running))], {"n": choose(2)})
-                case 3 if running:
-                    name = running[choose(len(running))]
-                    lab.fails(name, ("transient_error", "not_found")[choose(2)])
-                case 4:
-                    lab.set(**({"a": 1 + choose(4)} if choose(2) else {"rows": [0, 1, 2][: choose(4)]}))
-                case 5:
-                    lab.tick(choose(90))
-                case _:
-                    before = lab.run.plan_version
-                    lab.feed(Replan(document=plans.next(), who=ANN))
-                    adopted += lab.run.plan_version > before
-        except RefusedError:
-            continue  # a plan that the gate does not let in, or a word to a run that has ended
-    lab.check()
+    with lab(plans.next(), tools=(LOOK, SEND), inputs=INPUTS, slots=1 + choose(4)) as it:
+        for _ in range(14):
+            before = it.run.plan_version
+            try:
+                happen(it, choose, plans)
+            except RefusedError:
+                continue  # a plan that the gate does not let in, or a word to a run that has ended
+            adopted += it.run.plan_version > before
     return adopted
+
+
+def happen(it, choose, plans):
+    """Let a call end, a person correct an input or give another plan, or time pass."""
+    running = list(it.run.running)
+    match choose(7):
+        case 0 | 1 | 2 if running:
+            it.returns(running[choose(len(running))], {"n": choose(2)})
+        case 3 if running:
+            it.fails(running[choose(len(running))], ("transient_error", "not_found")[choose(2)])
+        case 4:
+            it.set(**({"a": 1 + choose(4)} if choose(2) else {"rows": [0, 1, 2][: choose(4)]}))
+        case 5:
+            it.tick(choose(90))
+        case _:
+            it.feed(Replan(document=plans.next(), who=ANN))
 
 
 @pytest.mark.parametrize("first", range(0, 400, 100))
@@ -148,3 +152,21 @@ def test_adopting_costs_what_changes_step_by_step(calls):
     assert many <= 50
     assert few <= 80  # each of the first eight is also named to the end user
     assert calls[2000, 1] <= 600
+
+
+def test_a_batch_that_stays_costs_no_more_the_more_records_it_has():
+    def counted(rows):
+        steps = [
+            {"id": "all", "tool": "look", "for_each": "$inputs.rows", "args": {"n": "$item"}},
+            {"id": "after", "tool": "look", "depends_on": ["all"]},
+        ]
+        with lab(steps, tools=(LOOK,), inputs={"rows": list(range(rows))}, checked=False) as it:
+            assert len(it.run.tasks) == rows + 2
+            other = [steps[0], {**steps[1], "args": {"m": 1}}]
+            passed = gate.judge(it.run, other, scope="global", by_person=True)
+            run = replay.replay("r", it.records, it.store.blob)
+            found = calls_of(adopting(run, passed))
+            assert list(run.tasks) == ["all", *(f"all[{n}]" for n in range(rows)), "after"]
+            return found
+
+    assert counted(400) <= counted(100) * 1.02

@@ -1,11 +1,14 @@
 """A run whose inputs are corrected while it goes on ends as one that had the last of them from the beginning.
 
-Reads alone, so that nothing may stay for having had an effect; what they return hangs on their arguments. Plans have
+That is said of reads, for what had an effect may stay. A write goes out only with what it would have gone out with in a
+run that had the inputs of that moment from the beginning. What a call returns hangs on its arguments. Plans have
 conditions, joins, optional dependencies, references to what lies far before, nested plans, batches, and questions.
 """
 
+import json
 import random
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -163,3 +166,45 @@ def test_a_run_that_was_corrected_ends_as_one_that_had_been_right_from_the_begin
         assert corrected.run == right.run == "done", f"seed {seed}"
         rows = len(case.last["rows"])
         assert end_of(corrected, rows) == end_of(right, rows), f"seed {seed}"
+
+
+class Paying(Corrected):
+    """As :class:`Corrected`; of the steps whose results nobody reads some are writes."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        read = json.dumps(self.steps)
+        for step in [
+            *self.steps,
+            *(part for step in self.steps for part in step.get("plan", {}).get("steps", ())),
+        ]:
+            if step.get("tool") in TOOLS and f"${step['id']}" not in read and self.maybe(0.6):
+                step["tool"] = f"pay-{step['tool']}"
+        paid = {f"pay-{name}": {**self.tool(name), "effect": "write", "reconcile": "truth"} for name in TOOLS}
+        self.tools.update(paid)
+
+
+def paid(result: Result) -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    """Yield each write that went out, with its arguments and the inputs of that moment."""
+    inputs: dict[str, Any] = {}
+    for event in result.events:
+        if event.type in ("run_created", "input_changed"):
+            inputs = {**inputs, **event.data["inputs"]}
+        elif (
+            event.type == "task_moved"
+            and event.data["trigger"] == "start"
+            and event.data["effect"] == "write"
+        ):
+            yield event.task or "", event.data["args"], inputs
+
+
+@pytest.mark.parametrize("first", range(0, 150, BATCH))
+def test_a_write_goes_out_only_with_what_is_right_at_that_moment(first):
+    for seed in range(first, first + BATCH):
+        case = Paying(seed)
+        right: dict[str, dict[str, Any]] = {}
+        for task, args, inputs in paid(case.run(case.inputs, case.corrections)):
+            mark = json.dumps(inputs)
+            if mark not in right:
+                right[mark] = {name: found for name, found, _ in paid(case.run(inputs, []))}
+            assert right[mark].get(task) == args, f"seed {seed}: {task} under {mark}"

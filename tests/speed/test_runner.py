@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import beside, floors, ours, run, table, timing
+from benchmarks import beside, floors, ours, parts, run, table, timing
 from benchmarks.goals import GOALS, Goal, Row
 from benchmarks.peers import PEERS, Peer
 from benchmarks.peers import worker as peer_worker
+from benchmarks.settings import Settings
 from benchmarks.shapes import REAL, Step, Work, checksum, children, ends, levels, shape
 from benchmarks.slot import RUN
 from benchmarks.timing import Took, in_turns
@@ -284,6 +285,13 @@ def test_an_environment_is_made_once(tmp_path, monkeypatch):
     before = made.stat().st_mtime_ns
     assert beside.interpreter(peer, tmp_path / "cache") == python
     assert made.stat().st_mtime_ns == before
+
+
+@pytest.mark.parametrize("group", [parts.replan, parts.decide, parts.fold, parts.audit])
+def test_what_others_measure_is_among_the_figures(group, tmp_path):
+    rows = list(group(Settings(folder=tmp_path, quick=True, rounds=1)))
+    assert rows
+    assert all(row.value > 0 for row in rows)
 
 
 # ── the command ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -222,7 +222,9 @@ def _dependencies(run: Run, task: Task) -> Wait:
             if before.id in seen or ended or (later.parent == name and before.opened and before.met):
                 continue
             seen.add(before.id)
-            if again or (before.state is TaskState.PENDING and not before.ready):
+            if (again and before.id not in run.questions) or (
+                before.state is TaskState.PENDING and not before.ready
+            ):
                 left.append(before)
             else:
                 roots[before.id] = before

@@ -108,7 +108,7 @@ def plan_difference(log: Checker, event: Event) -> Said:
     run, data = log.run, event.data
     if run.plan is None:
         return None
-    found, said = strategy.diff(run.plan, planning.trusted(data["plan"])), data["diff"]
+    found, said = strategy.diff(run.plan, planning.trusted(data["plan"], run.plan)), data["diff"]
     both = {*found.kept, *found.changed}
     anew = {*found.kept} - {*said["kept"]}
     fits = (

@@ -85,9 +85,12 @@ def park(run: Run, task: Task) -> None:
 def unpark(run: Run) -> None:
     """Let records come to the door again, as many as their batch may admit."""
     for key in list(run.parked):
-        waiting = run.parked[key]
-        for _ in range(min(_room(run, *key), len(waiting))):
-            heappush(run.ready_heap, heappop(waiting))
+        waiting, room = run.parked[key], _room(run, *key)
+        while waiting and room > 0:
+            entry = heappop(waiting)
+            heappush(run.ready_heap, entry)
+            task = run.tasks[entry[1]]
+            room -= task.order == entry[0] and task.ready  # who has begun since takes nobody's place
         if not waiting:
             del run.parked[key]
 

@@ -57,6 +57,12 @@ def bereft(turn: Turn, task: Task, since: int) -> None:
         ask(turn, task, ("keep", "abort"), f"{task.id} is done, and {why}; {there}")
 
 
+def ask_again(turn: Turn, task: Task) -> None:
+    """A run goes on that ended before a person had said whether *task*, which is done, may stand."""
+    words = f"{task.id} is done, and what it rests on had changed when the run ended; it is not repeated"
+    ask(turn, task, ("keep", "abort"), f"{words}. Its result: {task.result!r:.200}")
+
+
 def ended(turn: Turn, task: Task) -> None:
     """Let a task that is done by now look at what changed while its call was out, or its result unknown."""
     if turn.run.changed_at or turn.run.plan_version > 1:

@@ -3,8 +3,8 @@
 A part of a task (a step of its nested plan, a record of its batch) waits for that task to let its parts begin, whatever
 its dependencies are and however it joins them; and the task waits for its parts to end.
 
-What is done is there for those that wait for it, unless what it rests on itself is being done again: then they wait for
-that, too, or they would begin on a result that is about to be another one.
+What is done is there for those that wait for it, unless a person is asked whether it may stand, or what it rests on itself
+is being done again: then they wait for that, too, or they would begin on a result that is about to be another one.
 """
 
 from bisect import insort
@@ -75,7 +75,7 @@ def enter(run: Run, tasks: Collection[Task], stood: Mapping[str, int]) -> None:
 
 def index(run: Run, task: Task) -> None:
     """Have *task* found by who looks for what can move, at the place that it has now; its timers stand as they are."""
-    if task.state is TaskState.PENDING:
+    if task.state in (TaskState.PENDING, TaskState.AWAITING):
         run.index_ready(task)
     elif task.id in run.members:
         unsettle(run, task)
@@ -141,15 +141,21 @@ def release(run: Run, task: Task, old: TaskState) -> None:
     before, after = _KIND[old], _KIND[task.state]
     if before == after:
         return
-    if task.step.estimate is not None:
-        estimate(
-            run, task, -1 if before == OPEN else 1
-        )  # one of the two is open: done and cancelled never meet
-    if task.open_deps or task.dead_deps or task.above != DONE:  # nearly never
+    if task.step.estimate is not None:  # one of the two is open: done and cancelled never meet
+        estimate(run, task, -1 if before == OPEN else 1)
+    if task.open_deps or task.dead_deps or task.questioned or task.above != DONE:  # nearly never
         _note_lost(run, task)
         before, after = _stands(task, old), _stands(task, task.state)
     if before != after:
         _tell(run, task, before, after)
+
+
+def question(run: Run, task: Task, *, is_open: bool) -> None:
+    """Say that it is asked whether *task*, which is done, may stand, or is no more; what rests on it waits meanwhile."""
+    before = _stands(task, task.state)
+    task.questioned = is_open
+    if _stands(task, task.state) != before:
+        _tell(run, task, before, _stands(task, task.state))
 
 
 def _stands(task: Task, state: TaskState) -> int:

@@ -294,10 +294,16 @@ def ask_approval(
         data["say"] = f"{data['say']} (the same call was made by {', '.join(made)} already)"
     if edited_from is not None:
         data["base_digest"], data["base_args"] = edited_from[0], dict(edited_from[1])
-    if armed is not None:
-        data["changed"] = sorted(
-            k for k in {*args, *armed.args} if args.get(k, ...) != armed.args.get(k, ...)
-        ) or ["the earlier approval has expired"]
+    before = task.shown if task.shown is not None and edited_from is None else args
+    changed = sorted(k for k in {*args, *before} if args.get(k, ...) != before.get(k, ...))
+    if changed:
+        data["say"] = f"{data['say']} (asked again, because {', '.join(changed)} changed)"
+    elif armed is not None:
+        expired = _past(armed.expires_at, turn.now)
+        changed = ["the earlier approval has expired" if expired else "it was given for another call"]
+        data["say"] = f"{data['say']} (asked again: {changed[0]})"
+    if changed:
+        data["changed"] = changed
     own = spec.confirm_within_us if step.confirm_within_us is None else step.confirm_within_us
     within = own if within_us is None else within_us
     if within is not None:

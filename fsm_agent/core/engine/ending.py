@@ -8,7 +8,7 @@ effect that nobody acknowledged.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from fsm_agent.core.engine import batches, budget
+from fsm_agent.core.engine import batches, budget, groups
 from fsm_agent.core.engine.arguments import scope_of
 from fsm_agent.core.engine.door import (
     schedule,
@@ -114,9 +114,7 @@ def _startable(run: Run) -> bool:
 
 def _unsettled(run: Run, name: str) -> bool:
     task = run.tasks[name]
-    if task.state is TaskState.DONE:
-        return task.left > 0
-    return task.state is TaskState.PENDING and task.opened > 0 and not task.left and task.met
+    return task.left > 0 if task.state is TaskState.DONE else groups.over(run, task)
 
 
 def _all_ended(run: Run) -> bool:

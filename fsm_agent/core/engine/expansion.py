@@ -3,7 +3,7 @@
 Part of the one reducer, see :mod:`fsm_agent.core.engine.fold`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fsm_agent.core.engine import dependents
@@ -47,19 +47,33 @@ def adopt(run: Run, steps: tuple[Step, ...]) -> None:
     dependents.enter(run, [*(task for task, *_ in placed), *gone], stood)
 
 
+def brought(run: Run, names: Iterable[str]) -> None:
+    """Note of the steps called *names*, and of all under them, that a later plan brought or changed them."""
+    left = [name for name in names if name in run.tasks]
+    while left:
+        task = run.tasks[left.pop()]
+        run.touch(task)
+        task.since = run.seq
+        left.extend(run.members.get(task.id, ()))
+
+
 _Place = tuple[Task, Step, Order, str]
 """A task, and the step, the place and the parent that it gets."""
 
 
 def _stay(run: Run, old: Mapping[str, Task], task: Task, place: int) -> None:
     """List *task* and its parts, which stay as they are, at *place*."""
-    run.tasks[task.id] = task
-    if task.order[0] != place:
+    tasks, members, moves = run.tasks, run.members, task.order[0] != place
+    tasks[task.id] = task
+    if moves:
         run.touch(task)
         task.order = (place, *task.order[1:])
         dependents.index(run, task)
-    for name in run.members.get(task.id, ()):
-        _stay(run, old, old[name], place)
+    for name in members.get(task.id, ()):
+        if moves or name in members:
+            _stay(run, old, old[name], place)
+        else:
+            tasks[name] = old[name]
 
 
 def _place(
@@ -68,7 +82,7 @@ def _place(
     """Find or make the tasks of *step* and its parts, and say where they belong."""
     task = old.get(step.id)
     if task is None:
-        task = Task(step.id, order, step, parent=parent, since=run.seq if run.plan_version > 1 else 0)
+        task = Task(step.id, order, step, parent=parent)
     run.tasks[step.id] = task
     placed.append((task, step, order, parent))
     if step.for_each is None:
@@ -131,7 +145,7 @@ def _grow(run: Run, batch: Task, items: list[Any]) -> None:
 
 def _made(run: Run, step: Step, order: Order, parent: str) -> Iterator[Task]:
     """Make the task of *step* and those of its parts, and yield them, each before its parts."""
-    task = Task(step.id, order, step, parent=parent)
+    task = Task(step.id, order, step, parent=parent, since=run.tasks[parent].since)
     if run.journal is not None:
         run.journal.grew = True
     run.put(run.tasks, task.id, task)

@@ -101,6 +101,8 @@ def _plan_adopted(run: Run, event: Event) -> None:
     run.constraint_values = {c.key: run.constraint_values.get(c.key, c.value) for c in plan.constraints}
     with planning.collecting_later():
         expansion.adopt(run, plan.steps)
+    if run.plan_version > 1 and event.data["origin"] != "caller":
+        expansion.brought(run, (*event.data["diff"]["added"], *event.data["diff"]["changed"]))
 
 
 def _end_replans(run: Run, event: Event) -> None:
@@ -192,8 +194,7 @@ def _approval_requested(run: Run, event: Event) -> None:
     data = event.data
     name = event.task or RUN
     if event.task is not None:
-        run.touch(run.tasks[name])
-        run.tasks[name].asked = event.seq
+        moved.asked(run, event)
     run.put(
         run.questions,
         name,
@@ -244,6 +245,7 @@ def _approval_answered(run: Run, event: Event) -> None:
         moved.rearm(run, task, data["probe_at"])
     if data["verdict"] not in ("approved", "edited"):
         run.drop(run.questions, name)
+        moved.stands(run, event)
 
 
 def _probe_sent(run: Run, event: Event) -> None:

@@ -40,9 +40,15 @@ def tidy(turn: Turn) -> None:
             turn.move(
                 task, "invalidate", {"reason": "a part of it has to be done again, or for the first time"}
             )
-        elif task.state is TaskState.PENDING and task.opened and not task.left and task.met:
+        elif over(run, task):
             _end(turn, task)
         cancel_doomed(turn)
+
+
+def over(run: Run, task: Task) -> bool:
+    """Whether all parts of a pending *task* have ended, and nobody is asked whether they may stand."""
+    ended = task.state is TaskState.PENDING and task.opened > 0 and not task.left and task.met
+    return ended and task.id not in run.questions
 
 
 def cancel_doomed(turn: Turn) -> None:

@@ -21,6 +21,8 @@ def task_moved(run: Run, event: Event) -> None:
     task, data, counts = run.tasks[event.task], event.data, run.counts
     if run.journal is not None:
         run.touch(task)
+    if task.questioned:
+        dependents.question(run, task, is_open=False)
     old = task.state
     stood = dependents.gate(task) if task.id in run.members else -1
     new = task.state = _TASK_STATES[data["dest"]]
@@ -258,6 +260,29 @@ def _cancel(run: Run, task: Task, event: Event) -> None:
     task.origin = event.data.get("origin", "")
     if task.reason_code == "collected":
         _give_up(run, task, 1)
+
+
+def asked(run: Run, event: Event) -> None:
+    """A person is asked about a task; what rests on one that is done waits for the answer."""
+    task, data = run.tasks[event.task or ""], event.data
+    run.touch(task)
+    task.asked = event.seq
+    if data["kind"] == "approval":
+        task.shown = data["args"]
+    elif task.state is TaskState.DONE:
+        dependents.question(run, task, is_open=True)
+
+
+def stands(run: Run, event: Event) -> None:
+    """A person has answered; if what is done may stand, what rests on it goes on."""
+    task = run.tasks.get(event.task or "")
+    if task is None:
+        return
+    if task.questioned and event.data["value"].get("decide") == "keep":
+        run.touch(task)
+        dependents.question(run, task, is_open=False)
+    if task.id in run.members:
+        dependents.unsettle(run, task)
 
 
 _MOVES: Final[dict[str, Callable[[Run, Task, Event], None]]] = {

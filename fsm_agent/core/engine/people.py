@@ -173,7 +173,7 @@ def _answer_step(turn: Turn, question: Question, given: Answer) -> None:
     signal, words = derived.verify(turn.run, task, given.value)
     if signal is not None:
         raise RefusedError(
-            f"task {task.id}: the answer does not do, {words}; nothing was changed",
+            f"task {task.id}: the answer does not fulfil its step, {words}; nothing was changed",
             task=task.id,
             code="E-ANSWER",
         )

@@ -182,7 +182,9 @@ class Task:
         moved: Seq of the last event that moved it.
         started: Seq of its last start.
         asked: Seq of the last question about it.
-        since: Seq of the later plan that brought it; 0 for what the first plan had, and for records.
+        questioned: It is done, and a person who was asked whether that may stand has not said that it may.
+        shown: Arguments of the last request to approve its call; None if there was none.
+        since: Seq of the later plan that brought or changed it; 0 for none; of a record that of its batch.
         parent: The task that it is a part of; empty for a step of the plan itself.
         item: The record, if it is one of a batch.
         opened: Seq of the event that let its parts begin; 0 while it has none, or they may not.
@@ -227,6 +229,8 @@ class Task:
     started: int = 0
     asked: int = 0
     since: int = 0
+    questioned: bool = False
+    shown: Mapping[str, Any] | None = None
     was: str = ""
     parent: str = ""
     item: Any = None
@@ -256,8 +260,8 @@ class Task:
 
     @property
     def doomed(self) -> bool:
-        """Whether a cancelled dependency leaves it nothing to wait for."""
-        return self.state is TaskState.PENDING and self.lost
+        """Whether a cancelled dependency leaves it nothing to wait for; what a person is asked about it is void then."""
+        return self.state in (TaskState.PENDING, TaskState.AWAITING) and self.lost
 
     @property
     def lost(self) -> bool:
@@ -280,8 +284,8 @@ class Task:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether something that it rests on is being done again, so that its own result may not last."""
-        if self.above == OPEN:
+        """Whether its own result may not last: it is in question, or something that it rests on is being done again."""
+        if self.questioned or self.above == OPEN:
             return True
         return self.open_deps > 0 and not (self.step.join == "first" and self.done_deps)
 

@@ -123,6 +123,8 @@ def _reopen(turn: Turn, who: Person) -> None:
             turn.move(
                 task, "invalidate", {"reason": "its question was closed with the run; it is asked again"}
             )
+        elif task.questioned:
+            changes.ask_again(turn, task)
         elif task.state is TaskState.CANCELLED and task.reason_code == "aborted":
             turn.move(task, "invalidate", {"reason": "the abort that cancelled it is lifted"})
 

@@ -188,6 +188,9 @@ def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Any, Any]:
 
 def _sole(text: str) -> Ref | None:
     """Return the reference that *text* is as a whole, if it is one of plain words, as most are; None: it has to be read."""
+    root, dot, name = text.partition(".")
+    if name.isidentifier() and dot and root[0] == "$" and root[1:].isidentifier() and text.isascii():
+        return Ref(root, (name,), text)  # a field of a result, and so nearly every reference
     match = _PLAIN.fullmatch(text)
     if match is None:
         return None

@@ -178,7 +178,10 @@ def _overtaken(run: Run, request: Replanning) -> dict[str, Any]:
     if task is not None and task.state is not TaskState.FAILED:
         return {"gate": "moot", "why": f"{task.id} is {task.state.value} by now", "ended": True}
     if run.changed_at > run.asked:
-        return {"gate": "stale", "why": "an input or a limit was corrected since; the plan is for what holds now"}
+        return {
+            "gate": "stale",
+            "why": "an input or a limit was corrected since; the plan is for what holds now",
+        }
     unknown = [t.id for t in run.tasks.values() if t.state is TaskState.UNKNOWN]
     why = f"the result of {', '.join(unknown)} is unknown by now; the plan changes when it is known"
     return {"gate": "unknown", "why": why} if unknown else {}

@@ -165,7 +165,8 @@ def _waits(run: Run, task: Task) -> str:
         return f"{over} of its {len(parts)} parts have ended"
     above = [task.parent] if task.parent and not run.tasks[task.parent].opened else []
     names = (*(d.id for d in task.step.depends_on), *above)
-    open_ones = [name for name in names if run.tasks[name].state is not TaskState.DONE]
+    found = (run.tasks[name] for name in names)
+    open_ones = [t.id for t in found if t.state is not TaskState.DONE or t.in_doubt]
     if open_ones and not task.ready:
         return f"waiting for {', '.join(open_ones)}"
     if task.armed is not None:
