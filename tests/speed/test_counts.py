@@ -40,7 +40,7 @@ CEILINGS = {
     "calls per step of a plan that is read": 101,
     "calls per event that is read back": 29,
     "events per read": 3,
-    "commits per read": 0,
+    "commits per read": 0.013,
     "commits per write, 64 at once": 0.03,
     "commits per write, one after the other": 1,
     "waits for the disk per read": 0,
