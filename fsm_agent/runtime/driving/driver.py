@@ -95,6 +95,12 @@ class Driver:
             if handle is not None:
                 handle.cancel()
 
+    def leave(self) -> None:
+        """Tell whoever still waits that nothing is driven here any more."""
+        if self.failure is None:
+            run = self.engine.run.id
+            self._fail(RefusedError(f"run {run}: this controller was closed; open the run again to go on"))
+
     def set_slots(self, slots: int) -> None:
         """Let so many calls be out at once from now on."""
         if self.engine.slots != slots:
