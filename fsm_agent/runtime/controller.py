@@ -290,6 +290,8 @@ class RunController(Speaking):
                 await self._driver.end()
             await self._stack.aclose()
         finally:
+            if self._driver is not None:
+                self._driver.leave()
             try:
                 if self._engine is not None:
                     self._engine.close()

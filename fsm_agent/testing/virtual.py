@@ -24,7 +24,6 @@ from fsm_agent.core.inputs import (
     Probe,
     Progressed,
     Proposed,
-    ReconcileAs,
     Replan,
     Returned,
     StopCall,
@@ -34,7 +33,7 @@ from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.replanning import prompt
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.driving.engine import Engine
-from fsm_agent.runtime.driving.letters import Word
+from fsm_agent.runtime.driving.letters import Word, says_absent
 from fsm_agent.runtime.secrets.hiding import hidden
 from fsm_agent.runtime.tools.endings import Judge
 from fsm_agent.stores.base import Store
@@ -138,14 +137,13 @@ class VirtualRun:
         self._took(commands)
 
     def _not_while_out(self, word: Word) -> None:
-        if isinstance(word, ReconcileAs) and word.verdict == "absent":
-            task = self.engine.run.tasks.get(word.task)
-            if task is not None and self._is_out(task.id, task.attempt):
-                raise RefusedError(
-                    f"task {task.id}: its call is still under way, so absent proves nothing yet; wait for it",
-                    task=task.id,
-                    code="E-STILL-RUNNING",
-                )
+        task = self.engine.run.tasks.get(says_absent(word))
+        if task is not None and self._is_out(task.id, task.attempt):
+            raise RefusedError(
+                f"task {task.id}: its call is still under way, so absent proves nothing yet; wait for it",
+                task=task.id,
+                code="E-STILL-RUNNING",
+            )
 
     def _took(self, commands: list[Command]) -> None:
         """Keep the commands for later, and see whether somebody has something to say to what has just happened."""

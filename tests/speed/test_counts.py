@@ -38,7 +38,7 @@ CEILINGS = {
     "calls per write, one after the other": 332,
     "calls per decision": 99,
     "calls per step of a plan that is read": 101,
-    "calls per event that is read back": 29,
+    "calls per event that is read back": 30.5,
     "events per read": 3,
     "commits per read": 0.013,
     "commits per write, 64 at once": 0.03,

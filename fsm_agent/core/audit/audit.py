@@ -5,7 +5,6 @@ is wrong is a finding. Behind an event that cannot be read or applied the chain 
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final
 
 import attrs
 
@@ -26,13 +25,13 @@ from fsm_agent.core.audit.integrity import (
     readable,
 )
 from fsm_agent.core.audit.reading import plain
+from fsm_agent.core.audit.replay import names_values
 from fsm_agent.core.errors import FsmAgentError
 from fsm_agent.core.events import Event, Head, Record, genesis
 
 __all__ = ["CHECKS", "Audit", "Finding", "Tally", "audit", "chain_alone"]
 
 Blobs = Callable[[str], bytes]
-_MARKS: Final = (b'"$blob"', b'"value_digest"')
 
 
 @attrs.frozen(kw_only=True, repr=False)
@@ -197,7 +196,7 @@ def _event(log: Checker, record: Record) -> Event | None:
         log.find(CHAIN.id, CHAIN.rule, words, record.seq)
     log.record, log.previous, body = record, record.hash, record.body
     event = plain(body) or _odd(log, record)
-    if event is None or not ((b"$" in body and _MARKS[0] in body) or body.rfind(_MARKS[1]) >= 0):
+    if event is None or not names_values(body):
         return event
     log.seen["values"] += 1
     try:

@@ -39,8 +39,11 @@ def leave(run: Run, tasks: Collection[Task]) -> dict[str, int]:
 
 def bring_in(run: Run, tasks: Collection[Task]) -> None:
     """Let there be new tasks, which have not begun; they are entered next."""
-    for task in tasks:
-        run.put(run.children, task.id, [])
+    if run.journal is not None:
+        for task in tasks:
+            run.put(run.children, task.id, [])
+    else:
+        run.children.update({task.id: [] for task in tasks})
     run.counts[TaskState.PENDING] += len(tasks)
 
 
@@ -98,7 +101,9 @@ def count(run: Run, task: Task, stood: Mapping[str, int]) -> None:
             children.append(entry)
         else:  # they stand in plan order
             insort(children, entry, key=lambda child: run.tasks[child[0]].order)
-        kind = stood[name] if name in stood else _stands(tasks[name], tasks[name].state)
+        kind = stood[name] if name in stood else _KIND[tasks[name].state]
+        if kind == DONE and name not in stood and tasks[name].in_doubt:
+            kind = OPEN
         _count(task, kind, dependency.optional, 1)
     parent = run.tasks.get(task.parent)
     task.above = DONE if parent is None else gate(parent)

@@ -36,15 +36,15 @@ def adopt(run: Run, steps: tuple[Step, ...]) -> None:
     left = [task for name, task in old.items() if name not in tasks]  # what was dropped before stands last
     tasks.update({task.id: task for task in left})
     gone = [task for task in left if task.order[0] < ASIDE]
-    stood = dependents.leave(run, [*(task for task, *_ in placed if task.id in old), *gone])
+    stood = dependents.leave(run, [task for task, *_ in placed if task.id in old] + gone)
     for task, step, order, parent in placed:
         task.order, task.step, task.parent = order, step, parent
-        if not step.group:
+        if task.opened and not step.group:
             task.opened = 0
     dependents.bring_in(run, [task for task, *_ in placed if task.id not in old])
     for place, task in enumerate(gone):
         task.order, task.parent = (ASIDE, -run.seq, place), ""
-    dependents.enter(run, [*(task for task, *_ in placed), *gone], stood)
+    dependents.enter(run, [task for task, *_ in placed] + gone, stood)
 
 
 def brought(run: Run, names: Iterable[str]) -> None:

@@ -20,13 +20,13 @@ from fsm_agent.core.inputs import (
     Input,
     Probe,
     Probed,
-    ReconcileAs,
     StopCall,
     Tick,
 )
 from fsm_agent.core.machine import RunState
 from fsm_agent.runtime.driving.engine import Engine
 from fsm_agent.runtime.driving.inbox import Inbox
+from fsm_agent.runtime.driving.letters import says_absent
 from fsm_agent.runtime.planning.planner import Planner, ask
 
 FLUSH_S = 0.2
@@ -95,6 +95,12 @@ class Driver:
             if handle is not None:
                 handle.cancel()
 
+    def leave(self) -> None:
+        """Tell whoever still waits that nothing is driven here any more."""
+        if self.failure is None:
+            run = self.engine.run.id
+            self._fail(RefusedError(f"run {run}: this controller was closed; open the run again to go on"))
+
     def set_slots(self, slots: int) -> None:
         """Let so many calls be out at once from now on."""
         if self.engine.slots != slots:
@@ -132,14 +138,13 @@ class Driver:
 
     def _not_while_running(self, word: Input) -> None:
         """A person's ``absent`` never counts while the call in question is still out here."""
-        if isinstance(word, ReconcileAs) and word.verdict == "absent":
-            task = self.engine.run.tasks.get(word.task)
-            if task is not None and self._calls is not None and self._calls.running(task.id, task.attempt):
-                raise RefusedError(
-                    f"task {task.id}: its call is still running here, so absent proves nothing yet; wait for it",
-                    task=task.id,
-                    code="E-STILL-RUNNING",
-                )
+        task = self.engine.run.tasks.get(says_absent(word))
+        if task is not None and self._calls is not None and self._calls.running(task.id, task.attempt):
+            raise RefusedError(
+                f"task {task.id}: its call is still running here, so absent proves nothing yet; wait for it",
+                task=task.id,
+                code="E-STILL-RUNNING",
+            )
 
     def _check(self) -> None:
         if self.failure is not None:

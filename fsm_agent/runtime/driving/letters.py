@@ -38,6 +38,15 @@ _FIELDS: Final[dict[type, tuple[str, ...]]] = {
 _NAMES: Final = {kind.__name__: kind for kind in _FIELDS}
 
 
+def says_absent(word: Input) -> str:
+    """Return the task of which *word* says that its call had no effect, in either way to say so; empty if it does not."""
+    if isinstance(word, ReconcileAs):
+        return word.task if word.verdict == "absent" else ""
+    if isinstance(word, Answer) and isinstance(word.value, dict) and word.value.get("decide") == "absent":
+        return word.task
+    return ""
+
+
 def to_letter(word: Word) -> dict[str, Any]:
     """Return *word* as a JSON object."""
     body: dict[str, Any] = {"kind": type(word).__name__}
