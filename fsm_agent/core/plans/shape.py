@@ -93,13 +93,13 @@ def full(document: Any, faults: Faults, taken: Collection[str] = ()) -> tuple[di
     return document, origin
 
 
-def bearable(steps: list[Any], faults: Faults) -> bool:
+def bearable(steps: list[Any], faults: Faults, most: int = MAX_STEPS) -> bool:
     """Whether there are not too many *steps*, nested ones included; notes it if there are."""
     count = _count(steps)
-    if count > MAX_STEPS:
-        fix = f"at most {MAX_STEPS} are allowed; split the plan"
+    if count > most:
+        fix = f"at most {most} are allowed; split the plan"
         faults.add("/steps", "too-many-steps", f"{count} steps were found", fix)
-    return count <= MAX_STEPS
+    return count <= most
 
 
 def _cleaned(value: Any, at: str, depth: int, faults: Faults) -> Any:
