@@ -15,7 +15,7 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Usage
 from fsm_agent.core.machine import WRITES, RunState, TaskState
-from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import known
 from fsm_agent.core.plans.plan import Plan
 from fsm_agent.core.replanning import repairs
 from fsm_agent.core.rules import table as rules
@@ -88,7 +88,7 @@ def _run_forked(run: Run, event: Event) -> None:
 
 
 def _plan_adopted(run: Run, event: Event) -> None:
-    plan: Plan = planning.trusted(event.data["plan"], run.plan)
+    plan: Plan = known.trusted(event.data["plan"], run.plan)
     run.plan = plan
     run.plan_version = event.data["plan_version"]
     if run.plan_version > 1 and "answers" in event.data:  # else it answers no replan
