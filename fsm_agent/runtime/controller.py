@@ -20,7 +20,7 @@ from fsm_agent.core.engine.ending import report as report_of
 from fsm_agent.core.errors import PlanError, RefusedError, UsageError
 from fsm_agent.core.events import Event, Head
 from fsm_agent.core.inputs import Command, Create
-from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import known
 from fsm_agent.core.plans.plan import Plan
 from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules.table import Table
@@ -128,7 +128,7 @@ class RunController(Speaking):
         run = run_id if run_id is not None else f"r-{secrets.token_hex(4)}"
         given = Create(
             run=run,
-            plan=plan if hidden == plan.doc else planning.trusted(hidden),
+            plan=plan if hidden == plan.doc else known.trusted(hidden),
             rules=table,
             tools=tools.specs,
             inputs=vault.hide_inputs({**plan.inputs, **(inputs or {})}, secret),
@@ -428,13 +428,12 @@ class RunController(Speaking):
         return self.status()._repr_html_()
 
 
-def _specs(tools: Toolbox) -> dict[str, Any]:
-    return {spec.name: spec for spec in tools.specs}
-
-
 def _check_calls(plan: Plan, tools: Toolbox) -> None:
     """Refuse a plan that these tools cannot carry out."""
-    faults = planning.check(plan, _specs(tools), default_tool=tools.default_tool, warnings=False)
+    from fsm_agent.core.plans import planning  # finds faults, which a run that goes on has none of
+
+    specs = {spec.name: spec for spec in tools.specs}
+    faults = planning.check(plan, specs, default_tool=tools.default_tool, warnings=False)
     if faults:
         raise PlanError(f"plan: {len(faults)} faults against the toolbox; first {faults[0]}", faults)
 

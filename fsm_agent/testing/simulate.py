@@ -17,7 +17,7 @@ from fsm_agent.core.errors import PlanError
 from fsm_agent.core.events import TYPES, Event
 from fsm_agent.core.inputs import Create
 from fsm_agent.core.machine import RunState, TaskState
-from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import known, planning
 from fsm_agent.core.plans import text as plantext
 from fsm_agent.core.plans.plan import Plan
 from fsm_agent.core.replanning import repairs
@@ -133,7 +133,7 @@ def _create(
     inputs = {**plan.inputs, **scenario.inputs}
     if any(tool.secret for tool in tools):
         inputs = judge.vault.hide_inputs(inputs, secret_inputs(plan.doc, tools, default_tool))
-        plan = planning.trusted(judge.vault.hide_plan(plan.doc, tools, default_tool))
+        plan = known.trusted(judge.vault.hide_plan(plan.doc, tools, default_tool))
     return Create(
         run=RUN_ID,
         plan=plan,

@@ -14,7 +14,7 @@ from fsm_agent.core.engine.turn import Turn
 from fsm_agent.core.errors import IllegalTransitionError
 from fsm_agent.core.inputs import Call, Env, Probe, Returned, StopCall, TakeOver, Tick
 from fsm_agent.core.machine import RunState
-from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import known
 from fsm_agent.core.signals import Signal
 from tests.core.kit import ANN, BLIND, READ, WRITE, Lab, difference, error, lab, picture, refused, tool
 
@@ -187,7 +187,7 @@ def test_a_row_of_a_plan_that_nobody_checked_is_still_held_to_the_laws(own, deci
     made = Lab([PAY])
     doc = {**made.create.plan.doc, "steps": [{"id": "a", "tool": "pay", "on_failure": own}]}
     run = Run("m")
-    advance(run, attrs.evolve(made.create, run="m", plan=planning.trusted(doc)), Env(now_us=1))
+    advance(run, attrs.evolve(made.create, run="m", plan=known.trusted(doc)), Env(now_us=1))
     outcome = error(
         decided[0] if decided[0] == "conflict" else "transient_error",
         "no" if decided[0] == "conflict" else "maybe",

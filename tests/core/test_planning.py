@@ -9,7 +9,7 @@ import pytest
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import Fault, PlanError
-from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import known, planning
 from fsm_agent.core.plans import text as plantext
 from fsm_agent.core.plans.plan import Budgets, Dependency, Estimate, OnFailure
 from fsm_agent.core.signals import Decision, Effect
@@ -219,7 +219,7 @@ def test_declaring_no_products_differs_from_declaring_nothing():
 
 def test_a_plan_without_budgets_has_the_one_value_for_that():
     assert planning.load(with_step()).budgets is planning.NO_BUDGETS
-    assert planning.trusted(planning.load(with_step()).doc).budgets is planning.NO_BUDGETS
+    assert known.trusted(planning.load(with_step()).doc).budgets is planning.NO_BUDGETS
 
 
 def test_what_a_step_replaces_means_that_step():
@@ -674,7 +674,7 @@ def test_a_fault_in_an_ordered_list_leaves_the_order_of_the_others():
 def test_a_collector_that_is_off_stays_off():
     gc.disable()
     try:
-        planning.trusted(planning.load(TRIP).doc)
+        known.trusted(planning.load(TRIP).doc)
         assert not gc.isenabled()
     finally:
         gc.enable()

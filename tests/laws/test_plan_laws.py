@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fsm_agent.core.errors import PlanError
-from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import known, planning
 from fsm_agent.core.plans import shape as planshape
 from fsm_agent.core.plans import text as plantext
 from fsm_agent.core.plans.faults import Faults
@@ -137,7 +137,7 @@ def facts(value):
 @given(plans)
 def test_what_is_adopted_reads_back_as_itself(document):
     plan = planning.load(document)
-    again, logged = planning.load(plan.doc), planning.trusted(json.loads(json.dumps(plan.doc)))
+    again, logged = planning.load(plan.doc), known.trusted(json.loads(json.dumps(plan.doc)))
     assert facts(again) == facts(plan) == facts(logged)
     assert again.digest == plan.digest == logged.digest
 
@@ -189,7 +189,7 @@ def test_a_plan_from_the_log_is_the_same_whatever_stood_before_it(first, second)
     digest, expected = plan.digest, facts(plan)
     del plan
     gc.collect()  # else it is known, and not read again
-    again = planning.trusted(json.loads(text), base)
+    again = known.trusted(json.loads(text), base)
     assert (facts(again), again.digest) == (expected, digest)
 
 

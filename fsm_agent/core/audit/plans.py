@@ -12,7 +12,7 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import FsmAgentError
 from fsm_agent.core.events import Event
 from fsm_agent.core.machine import TaskState
-from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import known
 from fsm_agent.core.plans import text as plantext
 from fsm_agent.core.replanning import gate, repairing, strategy
 
@@ -108,7 +108,7 @@ def plan_difference(log: Checker, event: Event) -> Said:
     run, data = log.run, event.data
     if run.plan is None:
         return None
-    found, said = strategy.diff(run.plan, planning.trusted(data["plan"], run.plan)), data["diff"]
+    found, said = strategy.diff(run.plan, known.trusted(data["plan"], run.plan)), data["diff"]
     both = {*found.kept, *found.changed}
     anew = {*found.kept} - {*said["kept"]}
     fits = (

@@ -9,7 +9,7 @@ from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import CorruptError
 from fsm_agent.core.events import Event, Record, chain, from_body, genesis, hydrate
-from fsm_agent.core.plans.planning import collecting_later
+from fsm_agent.core.plans.known import collecting_later
 
 Blobs = Callable[[str], bytes]
 

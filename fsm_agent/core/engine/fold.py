@@ -15,7 +15,7 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Usage
 from fsm_agent.core.machine import WRITES, RunState, TaskState
-from fsm_agent.core.plans import planning
+from fsm_agent.core.plans import known
 from fsm_agent.core.plans.plan import Plan
 from fsm_agent.core.replanning import repairs
 from fsm_agent.core.rules import table as rules
@@ -88,7 +88,7 @@ def _run_forked(run: Run, event: Event) -> None:
 
 
 def _plan_adopted(run: Run, event: Event) -> None:
-    plan: Plan = planning.trusted(event.data["plan"], run.plan)
+    plan: Plan = known.trusted(event.data["plan"], run.plan)
     run.plan = plan
     run.plan_version = event.data["plan_version"]
     if run.plan_version > 1 and "answers" in event.data:  # else it answers no replan
@@ -99,7 +99,7 @@ def _plan_adopted(run: Run, event: Event) -> None:
     run.metered = own.tokens is not None or own.cost_micros is not None
     run.limited = run.metered or bool(run.budgets) or own.tool_calls is not None or own.active_s is not None
     run.constraint_values = {c.key: run.constraint_values.get(c.key, c.value) for c in plan.constraints}
-    with planning.collecting_later():
+    with known.collecting_later():
         expansion.adopt(run, plan.steps)
     if run.plan_version > 1 and event.data["origin"] != "caller":
         expansion.brought(run, (*event.data["diff"]["added"], *event.data["diff"]["changed"]))

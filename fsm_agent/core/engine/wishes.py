@@ -14,7 +14,6 @@ from fsm_agent.core.engine.turn import Turn, actor_of
 from fsm_agent.core.errors import PlanError, RefusedError
 from fsm_agent.core.inputs import Ask, Note, Person, Resume, SetInputs
 from fsm_agent.core.machine import FINAL_RUN_STATES, RunState, TaskState
-from fsm_agent.core.plans import planning
 from fsm_agent.core.signals import Signal
 
 WISHES: Final = ("cancel", "abort", "pause")
@@ -178,6 +177,8 @@ def _sorted_out(run: Run, given: SetInputs) -> tuple[dict[str, Any], dict[str, A
 
 def _budget(key: str, value: Any) -> dict[str, Any]:
     """Return the limit under the name that :class:`Budgets` has for it."""
+    from fsm_agent.core.plans import planning  # few runs get another limit
+
     try:
         limits = planning.budgets({key: value})
     except PlanError as error:

@@ -1,16 +1,13 @@
 """A document becomes a plan, or every fault of it is reported at once; nothing is repaired in silence.
 
-:func:`load` answers what a plan can be asked by itself, :func:`check` what only a toolbox can tell, and
-:func:`trusted` reads back what was adopted. The shapes that are accepted are in
+:func:`load` answers what a plan can be asked by itself, and :func:`check` what only a toolbox can tell; what was adopted
+is read back by :mod:`~fsm_agent.core.plans.known`. The shapes that are accepted are in
 :mod:`~fsm_agent.core.plans.shape`, the keys and the normal form in :mod:`~fsm_agent.core.plans.form`.
 """
 
-import contextlib
-import gc
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, TypeVar
-from weakref import WeakValueDictionary
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import Fault
@@ -18,6 +15,7 @@ from fsm_agent.core.plans import build as planbuild
 from fsm_agent.core.plans import check as plancheck
 from fsm_agent.core.plans import faults as planfaults
 from fsm_agent.core.plans import form as planform
+from fsm_agent.core.plans import known
 from fsm_agent.core.plans import read as planread
 from fsm_agent.core.plans import shape as planshape
 from fsm_agent.core.plans import uses as planuses
@@ -29,8 +27,6 @@ P = TypeVar("P", bound=Plan)
 NO_BUDGETS: Final = planbuild.NO_BUDGETS
 """The budgets of every plan that states none."""
 _CALL: Final = re.compile(r"/steps/\d+/(?=(?:tool|args)\b)")
-_VERY_MANY: Final = 20_000
-"""So many new objects that are old at once are far more than what else is new then."""
 _FOLLOWING: Final = ("arguments-without-tool", "missing-argument")
 """Faults that a tool or arguments left out as faulty would seem to have."""
 
@@ -57,7 +53,7 @@ def load(
         PlanError: With all faults; their pointers lead into *document* as it was given.
     """
     faults = planfaults.Faults()
-    with collecting_later():
+    with known.collecting_later():
         full, origin = planshape.full(document, faults, earlier or ())
         if full is None:
             raise planfaults.error([_as_written(fault, origin) for fault in faults.found])
@@ -90,7 +86,7 @@ def changed(
     faults, parsed = planfaults.Faults(), planbuild.Parsed()
     if not planshape.bearable(document["steps"], faults):
         raise planfaults.error(faults.found)
-    with collecting_later():
+    with known.collecting_later():
         steps = parsed.take_over(document["steps"], base)
         plan = _planned({**document, "steps": steps}, Plan, parsed, faults, earlier)
     return _sound(plan, planshape.Origin(), faults, tools, default_tool)
@@ -122,28 +118,8 @@ def _sound(
         faults.found += _of_toolbox(found, faults.found)
     if faults.found:
         raise planfaults.error([_as_written(fault, origin) for fault in faults.found])
-    _KNOWN[plan.digest] = plan
+    known.remember(plan)
     return plan
-
-
-@contextlib.contextmanager
-def collecting_later() -> Iterator[None]:
-    """Keep the garbage collector from looking for garbage while many values are made that all stay.
-
-    It finds none, and takes most of the time of a plan of 10,000 steps. If very many were made, they are counted among the
-    old ones at once (that is what thawing does with what was frozen), instead of being walked three times on their way.
-    """
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        if gc.get_count()[0] > _VERY_MANY and not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
-        gc.enable()
 
 
 def _of_toolbox(found: Iterable[Fault], before: Iterable[Fault]) -> list[Fault]:
@@ -187,24 +163,3 @@ def budgets(document: Any) -> Budgets:
     if faults.found:
         raise planfaults.error(faults.found)
     return planbuild.budgets(doc or {})
-
-
-_KNOWN: Final[WeakValueDictionary[str, Plan]] = WeakValueDictionary()
-"""Plans that are alive, by digest: the run that adopts a plan need not hold a second copy of it."""
-
-
-def trusted(doc: Mapping[str, Any], base: Plan | None = None) -> Plan:
-    """Return the plan whose normal form is *doc*, from our own log, without proving again what was proved.
-
-    The same value as :func:`load` gives for it. What *base*, the plan before it, says in the same bytes is taken over.
-    """
-    digest = canon.value_digest("plan", doc)
-    plan = _KNOWN.get(digest)
-    if plan is None:
-        parsed = planbuild.Parsed()
-        with collecting_later():
-            if base is not None:
-                doc = {**doc, "steps": parsed.take_over(doc["steps"], base)}
-            fields = planbuild.build(doc, parsed)
-        _KNOWN[digest] = plan = Plan(**fields, doc=doc, digest=digest)
-    return plan

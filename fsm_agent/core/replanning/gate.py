@@ -18,9 +18,7 @@ from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import Fault, PlanError, UnresolvedReferenceError
 from fsm_agent.core.machine import WRITES, TaskState
-from fsm_agent.core.plans import planning
-from fsm_agent.core.plans import shape as planshape
-from fsm_agent.core.plans.faults import Faults
+from fsm_agent.core.plans import known
 from fsm_agent.core.plans.members import planned_as, walk
 from fsm_agent.core.plans.plan import Plan, Step
 from fsm_agent.core.replanning import drafts, strategy
@@ -69,7 +67,7 @@ MOST_PROPOSED: Final = 20_000
 """Most steps that a planner may propose, nested ones included: nobody has counted what a model writes."""
 
 
-@planning.collecting_later()
+@known.collecting_later()
 def judge(
     run: Run, document: Any, *, scope: str, failed: str | None = None, by_person: bool = False
 ) -> Passed:
@@ -127,13 +125,16 @@ def _difference(run: Run, draft: Draft, reuse: Mapping[str, str], invalidated: t
 def _validated(run: Run, document: Any, *, ask_writes: bool) -> tuple[Plan, frozenset[str]]:
     """Return the whole new plan with the done steps that it keeps unasked, or refuse with every fault of it."""
     assert run.plan is not None, "no plan in force"
+    from fsm_agent.core.plans import shape  # as below
+    from fsm_agent.core.plans.faults import Faults
+
     faults = Faults()
     kept: list[Any] = []
     try:
-        full, _ = planshape.full(document, faults, tuple(run.tasks))
+        full, _ = shape.full(document, faults, tuple(run.tasks))
         steps = full.get("steps") if full is not None else None
         if ask_writes and isinstance(steps, list):
-            planshape.bearable(steps, faults, MOST_PROPOSED)
+            shape.bearable(steps, faults, MOST_PROPOSED)
         if faults.found or not isinstance(steps, list) or not steps:
             raise PlanError("plan: it proposes no steps", faults.found)
         kept = _kept(run, run.plan.doc["steps"], steps, "")
@@ -190,6 +191,8 @@ def _told(fault: Fault, kept: list[Any]) -> str:
 
 def _loaded(run: Run, base: Plan, document: dict[str, Any], kept: int) -> Plan:
     """Return the plan; what its first *kept* steps called is over, whether or not their tools would take it now."""
+    from fsm_agent.core.plans import planning  # a run whose plan never changes reads no other one
+
     ids = tuple(run.tasks)
     try:
         return planning.changed(document, base, tools=run.tools, default_tool=run.default_tool, earlier=ids)
@@ -222,9 +225,7 @@ def _asking(run: Run, plan: Plan) -> Plan:
 
     docs = [asking(step, doc, new=False) for step, doc in zip(plan.steps, plan.doc["steps"], strict=True)]
     changed = docs != plan.doc["steps"]
-    return (
-        planning.trusted({**plan.doc, "steps": docs}, plan) if changed else plan
-    )  # all else is proved already
+    return known.trusted({**plan.doc, "steps": docs}, plan) if changed else plan  # all else is proved already
 
 
 def _unguarded(run: Run, plan: Plan, before: Mapping[str, Any]) -> frozenset[str]:

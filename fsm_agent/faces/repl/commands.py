@@ -19,8 +19,8 @@ from fsm_agent.core.errors import (
 from fsm_agent.core.inputs import Approve
 from fsm_agent.core.machine import WRITES, RunState, TaskState
 from fsm_agent.core.plans import planning
+from fsm_agent.core.plans.known import trusted
 from fsm_agent.core.plans.plan import Plan
-from fsm_agent.core.plans.planning import trusted
 from fsm_agent.core.replanning import strategy
 from fsm_agent.faces.drive import asking
 from fsm_agent.faces.drive.jobs import read_job

@@ -1,0 +1,62 @@
+"""Plans that were proved before, read back from a log; whoever only follows a run needs nothing that finds faults."""
+
+import contextlib
+import gc
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from fsm_agent.core import canon
+from fsm_agent.core.plans import build as planbuild
+from fsm_agent.core.plans.plan import Plan
+
+_KNOWN: Final[WeakValueDictionary[str, Plan]] = WeakValueDictionary()
+"""Plans that are alive, by digest: the run that adopts a plan need not hold a second copy of it."""
+
+
+_VERY_MANY: Final = 20_000
+"""So many new objects that stay are far more than what else is new then."""
+
+
+@contextlib.contextmanager
+def collecting_later() -> Iterator[None]:
+    """Keep the garbage collector from looking for garbage while many values are made that all stay.
+
+    It finds none, and takes most of the time of a plan of 10,000 steps. If very many were made, they are counted among the
+    old ones at once (that is what thawing does with what was frozen), instead of being walked three times on their way.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        if gc.get_count()[0] > _VERY_MANY and not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()
+        gc.enable()
+
+
+def remember(plan: Plan) -> None:
+    """Let *plan*, which was proved, be the one that its document stands for while it is alive."""
+    _KNOWN[plan.digest] = plan
+
+
+def trusted(doc: Mapping[str, Any], base: Plan | None = None) -> Plan:
+    """Return the plan whose normal form is *doc*, from our own log, without proving again what was proved.
+
+    The same value as :func:`fsm_agent.core.plans.planning.load` gives for it. What *base*, the plan before it, says in the
+    same bytes is taken over.
+    """
+    digest = canon.value_digest("plan", doc)
+    plan = _KNOWN.get(digest)
+    if plan is None:
+        parsed = planbuild.Parsed()
+        with collecting_later():
+            if base is not None:
+                doc = {**doc, "steps": parsed.take_over(doc["steps"], base)}
+            fields = planbuild.build(doc, parsed)
+        plan = Plan(**fields, doc=doc, digest=digest)
+        remember(plan)
+    return plan
