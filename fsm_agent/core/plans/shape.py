@@ -25,6 +25,8 @@ MAX_DEPTH: Final = canon.MAX_DEPTH - _BELOW
 """Deepest nesting of a plan."""
 MAX_STEPS: Final = 100_000
 """Most steps of a plan, those of nested plans included."""
+MOST_PROPOSED: Final = 20_000
+"""The same of what a planner proposes: nobody has counted what a model writes."""
 _OTHER_NAMES: Final = {"tool": "action", "args": "params"}
 _ARGS_DEPTH: Final = 3
 """How deep arguments lie in a document: plan, steps, step."""

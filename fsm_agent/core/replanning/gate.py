@@ -63,10 +63,6 @@ class Passed:
     signature: str
 
 
-MOST_PROPOSED: Final = 20_000
-"""Most steps that a planner may propose, nested ones included: nobody has counted what a model writes."""
-
-
 @known.collecting_later()
 def judge(
     run: Run, document: Any, *, scope: str, failed: str | None = None, by_person: bool = False
@@ -134,7 +130,7 @@ def _validated(run: Run, document: Any, *, ask_writes: bool) -> tuple[Plan, froz
         full, _ = shape.full(document, faults, tuple(run.tasks))
         steps = full.get("steps") if full is not None else None
         if ask_writes and isinstance(steps, list):
-            shape.bearable(steps, faults, MOST_PROPOSED)
+            shape.bearable(steps, faults, shape.MOST_PROPOSED)
         if faults.found or not isinstance(steps, list) or not steps:
             raise PlanError("plan: it proposes no steps", faults.found)
         kept = _kept(run, run.plan.doc["steps"], steps, "")
