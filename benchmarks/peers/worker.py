@@ -32,11 +32,13 @@ def main() -> None:
     """Measure and print."""
     name, form, n, *folders = sys.argv[1:]
     adapter = importlib.import_module(f"benchmarks.peers.{name}")
+    end = getattr(adapter, "end", lambda: None)
     graph, work = shape(form, int(n)), Work()
     folder = Path(folders[0]) if folders else None
     with tempfile.TemporaryDirectory() as warm:
         place = None if folder is None else Path(warm) / "peer.db"
         asyncio.run(adapter.run(shape(form, 10), Work(), place, lambda: None))
+        end()
     gc.collect()
     marks = [time.perf_counter()]
 
@@ -45,6 +47,7 @@ def main() -> None:
 
     with timed() as took:
         found = asyncio.run(adapter.run(graph, work, None if folder is None else folder / "peer.db", ready))
+    end()
     line = {
         "wall_s": took.wall_s,
         "cpu_s": took.cpu_s,
