@@ -1,7 +1,7 @@
 """Every figure that is promised or quoted, by one command: ``python benchmarks/run.py``.
 
 Ours and the floor run in turns in this process, so their ratio means something on a machine that does other things as
-well. ``--quick`` takes less than a minute, ``--full`` adds 20,000 steps and 100,000 records, ``--only NAME`` measures a part, ``--peers`` sets
+well. ``--quick`` takes less than a minute, ``--full`` adds 100,000 steps and records, ``--only NAME`` measures a part, ``--peers`` sets
 this engine beside others (each in a virtual environment of its own, which is made at the first time), ``--json FILE`` keeps
 everything, ``--write PAGE…`` puts the tables between the marks of pages. The exit code is 1 if a promise is not kept and
 ``--check`` was given.

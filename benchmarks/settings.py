@@ -15,7 +15,7 @@ class Settings:
     Attributes:
         folder: For files that are gone afterwards.
         quick: A minute at most, small sizes.
-        full: 20,000 steps and 100,000 records as well.
+        full: 100,000 steps, and as many records, as well.
         rounds: Of each contestant, at least.
     """
 
@@ -30,10 +30,10 @@ class Settings:
         return [100, 1000] if self.quick else [100, 1000, 10_000]
 
     def sizes_of(self, name: str) -> list[int]:
-        """Return the numbers of steps of the graph *name*: a plan has 20,000 at most, a batch 100,000 records."""
+        """Return the numbers of steps of the graph *name*: plans and batches have 100,000 at most."""
         if name in REAL:
             return [n for n in (100, 1000, 5000) if n <= self.sizes[-1]]
-        return [*self.sizes, *([100_000 if name == "records" else 20_000] if self.full else [])]
+        return [*self.sizes, *([100_000] if self.full else [])]
 
     def rounds_of(self, n: int) -> int:
         """Return how many rounds *n* steps get: small ones more, for they are noisier; the largest a few."""

@@ -32,12 +32,12 @@ from tests.contract.disk import Disk
 from tests.runtime.runs import check
 
 CEILINGS = {
-    "calls per read, in memory": 206,
-    "calls per read, durable": 209,
-    "calls per write, 64 at once": 218,
-    "calls per write, one after the other": 332,
-    "calls per decision": 99,
-    "calls per step of a plan that is read": 101,
+    "calls per read, in memory": 190,
+    "calls per read, durable": 194,
+    "calls per write, 64 at once": 203,
+    "calls per write, one after the other": 322,
+    "calls per decision": 93,
+    "calls per step of a plan that is read": 91,
     "calls per event that is read back": 30.5,
     "events per read": 3,
     "commits per read": 0.013,
