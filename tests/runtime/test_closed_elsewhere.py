@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from fsm_agent import RefusedError, RunController, Toolbox
-from tests.runtime.runs import go, one
+from fsm_agent import RefusedError, Toolbox
+from tests.runtime.runs import go, one, running
 
 
 def test_who_waits_for_a_run_hears_that_its_controller_was_closed():
@@ -18,11 +18,11 @@ def test_who_waits_for_a_run_hears_that_its_controller_was_closed():
             called.set()
             await asyncio.Event().wait()
 
-        run = await RunController.start(one("look"), tools)
-        waiting = asyncio.ensure_future(run.wait())
-        await called.wait()
-        await run.close()
-        with pytest.raises(RefusedError, match="was closed; open the run again"):
-            await waiting
+        async with running(one("look"), tools) as run:
+            waiting = asyncio.ensure_future(run.wait())
+            await called.wait()
+            await run.close()
+            with pytest.raises(RefusedError, match="was closed; open the run again"):
+                await waiting
 
     go(play())
