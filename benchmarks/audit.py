@@ -98,7 +98,6 @@ def simulated(steps: int, file: Path) -> None:
 
 def lean() -> None:
     """Do as the command line does."""
-    gc.freeze()
     gc.set_threshold(200_000, 20, 100)
 
 

@@ -29,10 +29,11 @@ def collecting_later() -> Iterator[None]:
         yield
         return
     gc.disable()
+    before = gc.get_count()[0]
     try:
         yield
     finally:
-        if gc.get_count()[0] > _VERY_MANY and not gc.get_freeze_count():
+        if gc.get_count()[0] - before > _VERY_MANY and not gc.get_freeze_count():
             gc.freeze()
             gc.unfreeze()
         gc.enable()

@@ -37,23 +37,32 @@ def audit(
     screen: Screen, *, log: str, head: str | None, key: str | None, hash_only: bool, jobs: int
 ) -> Outcome:
     """Audit what *log* names; exit code 7 if anything is wrong."""
+    before = gc.get_threshold()
     if screen.desk is None:
         _lean()
+    try:
+        found = _found(screen, log, head=head, key=key, hash_only=hash_only, jobs=jobs)
+    finally:
+        gc.set_threshold(*before)
+    return Outcome(found, VIOLATIONS if found.verdict == "violations" else 0)
+
+
+def _found(
+    screen: Screen, log: str, *, head: str | None, key: str | None, hash_only: bool, jobs: int
+) -> Audits:
     path = Path(log)
     one = partial(_file, head=head, key=key, hash_only=hash_only)
     if log == "-":
-        found = Audits(audits=((log, one(_seekable(sys.stdin.buffer))),), many=False)
-    elif hash_only and (is_store(path) or not path.exists()):
+        return Audits(audits=((log, one(_seekable(sys.stdin.buffer))),), many=False)
+    if hash_only and (is_store(path) or not path.exists()):
         raise UsageError(f"log {log}: --hash-only follows the chain of log files; export the run first")
-    elif is_store(path):
-        found = Audits(audits=_many(screen, partial(_run_of, log, head, key), _runs_of(log), jobs), many=True)
-    elif path.is_dir():
-        found = Audits(audits=_many(screen, one, _logs_of(path), jobs), many=True)
-    elif path.is_file():
-        found = Audits(audits=((log, one(log)),), many=False)
-    else:
-        found = Audits(audits=((log, _of_store(screen, log, head, key)),), many=False)
-    return Outcome(found, VIOLATIONS if found.verdict == "violations" else 0)
+    if is_store(path):
+        return Audits(audits=_many(screen, partial(_run_of, log, head, key), _runs_of(log), jobs), many=True)
+    if path.is_dir():
+        return Audits(audits=_many(screen, one, _logs_of(path), jobs), many=True)
+    if path.is_file():
+        return Audits(audits=((log, one(log)),), many=False)
+    return Audits(audits=((log, _of_store(screen, log, head, key)),), many=False)
 
 
 # ── many ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,7 +124,6 @@ def _logs_of(path: Path) -> list[str]:
 
 def _lean() -> None:
     """Let this process, which does nothing else, look less often for what refers to itself: an audit makes none of it."""
-    gc.freeze()
     gc.set_threshold(200_000, 20, 100)
 
 
