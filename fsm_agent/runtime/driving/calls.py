@@ -27,10 +27,10 @@ from fsm_agent.core.inputs import (
     Progressed,
     Returned,
     StopCall,
-    Usage,
 )
 from fsm_agent.core.signals import Effect, Signal
 from fsm_agent.core.tools import ToolSpec, argument_faults
+from fsm_agent.runtime.driving.outstanding import OpenCall, leave_behind, left_behind
 from fsm_agent.runtime.secrets.vault import Vault
 from fsm_agent.runtime.tools.context import CallContext
 from fsm_agent.runtime.tools.endings import (
@@ -52,45 +52,6 @@ MAX_ABANDONED = 100
 """How many threads may run on past their deadline before further sync calls are refused."""
 GRACE_S = 1.0
 """How long the end of the run waits for cancelled async calls, in seconds."""
-
-
-@attrs.define(eq=False, kw_only=True)
-class _Open:
-    """A call or probe that runs here.
-
-    Attributes:
-        probe: The command it answers if it is a probe; else it is a call.
-        lookup: Whether it only looks (a registered probe): it can have no effect.
-        deadline_at: Until when somebody waits for it, UTC epoch in microseconds.
-        context: What the tool was handed; None if it takes none.
-        started_us: When it began, UTC epoch in microseconds; 0 before that.
-        given_up: Whether nobody waits for it.
-        cut: Whether we cancelled it.
-        reported: Whether what was owed to the core has been reported.
-    """
-
-    spec: ToolSpec
-    callee: Callee
-    task: str
-    attempt: int
-    deadline_at: int
-    context: CallContext | None = None
-    started_us: int = 0
-    probe: Probe | None = None
-    lookup: bool = False
-    given_up: bool = False
-    cut: bool = False
-    reported: bool = False
-    handle: asyncio.Task[Ending] | None = None
-    timer: asyncio.TimerHandle | None = None
-
-    def take_usage(self) -> Usage:
-        """Return what was spent and not yet reported."""
-        return NO_USAGE if self.context is None else self.context.take_usage()
-
-    @property
-    def probe_name(self) -> str:
-        return f"the probe of {self.spec.name}" if self.lookup else f"the repetition of {self.spec.name}"
 
 
 class Calls:
@@ -121,7 +82,7 @@ class Calls:
         self._clock_us = clock_us
         self._max_abandoned = max_abandoned
         self._threads = Threads(f"fsm-agent {run_id}")
-        self._open: set[_Open] = set()
+        self._open: set[OpenCall] = set()
         self._abandoned = 0
         self._stack = AsyncExitStack()
         self._lifespan: Any = None
@@ -161,6 +122,7 @@ class Calls:
         finally:
             self._closed = True
             self._threads.close()
+            leave_behind(self._open)
             for one in self._open:
                 if one.timer is not None:
                     one.timer.cancel()
@@ -185,8 +147,9 @@ class Calls:
         return self._abandoned
 
     def running(self, task: str, attempt: int) -> bool:
-        """Return whether a call of this attempt still runs here, waited for or not: its effect may still come."""
-        return any(one.task == task and one.attempt == attempt and not one.lookup for one in self._open)
+        """Return whether a call of this attempt still runs in this process, waited for or not: its effect may still come."""
+        attempt_of = (self._run_id, task, attempt)
+        return any(one.may_be(attempt_of) for one in self._open) or left_behind(attempt_of)
 
     def start(self, call: Call) -> None:
         """Start a tool call. Its end is reported as :class:`Returned`, its reports as :class:`Progressed`."""
@@ -228,8 +191,9 @@ class Calls:
         verdict = Verdict(verdict="inconclusive", evidence=f"no probe was made: {fault}")
         self._loop.call_soon(self._tell, _probed(probe, verdict))
 
-    def _new(self, spec: ToolSpec, callee: Callee, command: Call | Probe) -> _Open:
-        one = _Open(
+    def _new(self, spec: ToolSpec, callee: Callee, command: Call | Probe) -> OpenCall:
+        one = OpenCall(
+            run=self._run_id,
             spec=spec,
             callee=callee,
             task=command.task,
@@ -248,7 +212,7 @@ class Calls:
             )
         return one
 
-    def _launch(self, one: _Open, args: Mapping[str, Any]) -> tuple[Signal, str, str] | None:
+    def _launch(self, one: OpenCall, args: Mapping[str, Any]) -> tuple[Signal, str, str] | None:
         """Start it; or return why it cannot be started: signal, code, words."""
         callee, spec = one.callee, one.spec
         try:
@@ -298,7 +262,7 @@ class Calls:
             if one.task == stop.task and one.attempt == stop.attempt and one.probe is None:
                 self._give_up(one, cut_off=stop.cut_off)
 
-    def _give_up(self, one: _Open, *, cut_off: bool) -> None:
+    def _give_up(self, one: OpenCall, *, cut_off: bool) -> None:
         if not one.given_up:
             one.given_up = True
             self._abandoned += not one.callee.is_async
@@ -311,7 +275,7 @@ class Calls:
 
     # ── where the tool runs ───────────────────────────────────────────────────────────────────────────────────
 
-    def _begin(self, one: _Open) -> NotCalled | None:
+    def _begin(self, one: OpenCall) -> NotCalled | None:
         """Say so if its time was over before it began: a process that was stopped and wakes up has no effect.
 
         Others wait for its deadline before they look whether the effect is there.
@@ -323,7 +287,7 @@ class Calls:
             "its deadline had passed before it began (this process stood still); it was not called"
         )
 
-    async def _drive(self, one: _Open, kwargs: Mapping[str, Any]) -> Ending:
+    async def _drive(self, one: OpenCall, kwargs: Mapping[str, Any]) -> Ending:
         """Await an async tool; only a cancellation from outside leaves as an exception."""
         late = self._begin(one)
         if late is not None:
@@ -339,7 +303,8 @@ class Calls:
                 raise
             return read_error(error, self._clock_us)
 
-    def _driven(self, one: _Open, task: asyncio.Task[Ending]) -> None:
+    def _driven(self, one: OpenCall, task: asyncio.Task[Ending]) -> None:
+        one.over = True
         ending: Ending
         if not task.cancelled():
             error = task.exception()
@@ -350,7 +315,7 @@ class Calls:
             ending = read_error(asyncio.CancelledError(), self._clock_us)
         self._ended(one, ending, self._clock_us())
 
-    def _work(self, one: _Open, kwargs: Mapping[str, Any]) -> None:
+    def _work(self, one: OpenCall, kwargs: Mapping[str, Any]) -> None:
         """Run a sync tool, in a thread."""
         ending: Ending | None = self._begin(one)
         try:
@@ -360,6 +325,7 @@ class Calls:
                 del value
         except BaseException as error:  # noqa: BLE001  (a tool ends neither the thread nor the process)
             ending = read_error(error, self._clock_us)
+        one.over = True
         self._post(self._ended, one, ending, self._clock_us())
 
     def _post(self, step: Callable[..., None], *args: Any) -> None:
@@ -373,7 +339,7 @@ class Calls:
         if not self._closed:
             self._report(given)
 
-    def _progressed(self, one: _Open, advanced: bool, note: str) -> None:
+    def _progressed(self, one: OpenCall, advanced: bool, note: str) -> None:
         """Pass a report on, with what was spent since the last one. Nobody hears those of a probe."""
         if one.given_up or one.probe is not None or one not in self._open:
             return
@@ -387,7 +353,7 @@ class Calls:
             )
         )
 
-    def _ended(self, one: _Open, ending: Ending, at_us: int) -> None:
+    def _ended(self, one: OpenCall, ending: Ending, at_us: int) -> None:
         self._open.discard(one)
         if one.given_up and not one.callee.is_async:
             self._abandoned -= 1
@@ -415,7 +381,7 @@ class Calls:
             if outcome.kind == "value":
                 self._tell(Returned(task=one.task, attempt=one.attempt, outcome=outcome))
 
-    def _probe_late(self, one: _Open) -> None:
+    def _probe_late(self, one: OpenCall) -> None:
         assert one.probe is not None, "only probes have a timer"
         one.reported = True
         self._give_up(one, cut_off=one.lookup)

@@ -1,0 +1,89 @@
+"""Calls and probes that are out in this process, also those whose controller was closed while they ran.
+
+A thread cannot be ended, and an async tool may refuse to be. Whoever opens the run in this process again has to know
+of such a call: its effect may still come, so nobody is believed that there is none.
+"""
+
+import asyncio
+import threading
+from collections.abc import Iterable
+from weakref import WeakSet
+
+import attrs
+
+from fsm_agent.core.inputs import NO_USAGE, Probe, Usage
+from fsm_agent.core.tools import ToolSpec
+from fsm_agent.runtime.tools.context import CallContext
+from fsm_agent.runtime.tools.endings import Ending
+from fsm_agent.runtime.tools.signature import Callee
+
+Attempt = tuple[str, str, int]
+"""Run, task, number of the attempt."""
+
+
+@attrs.define(eq=False, kw_only=True)
+class OpenCall:
+    """A call or probe that runs here.
+
+    Attributes:
+        probe: The command it answers if it is a probe; else it is a call.
+        lookup: Whether it only looks (a registered probe): it can have no effect.
+        deadline_at: Until when somebody waits for it, UTC epoch in microseconds.
+        context: What the tool was handed; None if it takes none.
+        started_us: When it began, UTC epoch in microseconds; 0 before that.
+        given_up: Whether nobody waits for it.
+        cut: Whether we cancelled it.
+        reported: Whether what was owed to the core has been reported.
+        over: Whether the tool has returned; set where it ran, also when nobody is there to be told.
+    """
+
+    run: str
+    spec: ToolSpec
+    callee: Callee
+    task: str
+    attempt: int
+    deadline_at: int
+    context: CallContext | None = None
+    started_us: int = 0
+    probe: Probe | None = None
+    lookup: bool = False
+    given_up: bool = False
+    cut: bool = False
+    reported: bool = False
+    over: bool = False
+    handle: asyncio.Task[Ending] | None = None
+    timer: asyncio.TimerHandle | None = None
+
+    def may_be(self, attempt: Attempt) -> bool:
+        """Whether it may have the effect of *attempt*."""
+        return (self.run, self.task, self.attempt) == attempt and not self.lookup
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether the tool has not returned, and still can: what was to go on in a loop that is closed never will."""
+        return not self.over and (self.handle is None or not self.handle.get_loop().is_closed())
+
+    def take_usage(self) -> Usage:
+        """Return what was spent and not yet reported."""
+        return NO_USAGE if self.context is None else self.context.take_usage()
+
+    @property
+    def probe_name(self) -> str:
+        """What to call it where it is spoken of."""
+        return f"the probe of {self.spec.name}" if self.lookup else f"the repetition of {self.spec.name}"
+
+
+_left: WeakSet[OpenCall] = WeakSet()
+_left_lock = threading.Lock()
+
+
+def leave_behind(calls: Iterable[OpenCall]) -> None:
+    """Keep in mind *calls* that run on though their controller is closed, while they do."""
+    with _left_lock:
+        _left.update(one for one in calls if not one.lookup)
+
+
+def left_behind(attempt: Attempt) -> bool:
+    """Return whether a call of *attempt* runs on in this process though its controller was closed."""
+    with _left_lock:
+        return any(one.runs_on and one.may_be(attempt) for one in _left)
