@@ -74,7 +74,7 @@ def decision_for_a_signal(log: Checker, event: Event) -> Said:
     owed, signal = log.owed.get(event.task), event.data["signal"]
     if owed is None:
         return f"a decision about {signal} of {event.task}, which signals nothing"
-    right = failure(log.run, log.task, _SIGNALS[owed[0]])[0]
+    right = failure(log.run, log.task, _SIGNALS[owed[0]], log.asked_to_wait.get(event.task))[0]
     if signal == right:
         return ""
     return f"event {owed[1]} signals {owed[0]}, which makes {right} here, but the decision is about {signal}"

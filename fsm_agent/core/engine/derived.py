@@ -16,10 +16,11 @@ from fsm_agent.core.signals import REPEATABLE, Signal
 _PENDING = (TaskState.PENDING, TaskState.AWAITING)
 
 
-def failure(run: Run, task: Task, signal: Signal) -> tuple[Signal, str]:
+def failure(run: Run, task: Task, signal: Signal, asked_us: int | None = None) -> tuple[Signal, str]:
     """Return the signal that a failed task fires, and why it is another one than *signal*; empty if it is not.
 
-    What is worth retrying keeps its name and its budget. A read whose call has given the same answers too often,
+    What is worth retrying keeps its name and its budget, unless the other side asks to be left alone for longer than
+    anybody waits in silence (``longest_wait_s``): that is a quota which is gone. A read whose call has given the same answers too often,
     in whatever step and with whatever in between, has stalled; the same failure too often in a row on one step and
     strategy is a repeated error.
 
@@ -27,7 +28,13 @@ def failure(run: Run, task: Task, signal: Signal) -> tuple[Signal, str]:
         run: The state; the task has moved to failed.
         task: The task.
         signal: What its outcome, or the door, said.
+        asked_us: How long the other side asks to be left alone, in microseconds, or None.
     """
+    if asked_us is not None and signal in (Signal.RATE_LIMITED, Signal.TRANSIENT_ERROR):
+        longest = run.rules.params.get("longest_wait_s")
+        if longest is not None and asked_us > longest * 1_000_000:
+            words = f"{signal.value}, and it asks to be left alone for {asked_us / 1e6:g} s"
+            return Signal.QUOTA_EXHAUSTED, f"{words} (at most {longest:g} s are waited)"
     if signal not in REPEATABLE or task.trouble is None:
         return signal, ""
     times, threshold = same_answers(run, task), int(run.rules.params["stall_threshold"])

@@ -23,7 +23,7 @@ def fire_failed(
     turn: Turn, task: Task, signal: Signal, *, because: str, retry_after_us: int | None = None
 ) -> None:
     """Fire the table for a failed task, as what follows from its failures so far (:mod:`fsm_agent.core.engine.derived`)."""
-    signal, instead = derived.failure(turn.run, task, signal)
+    signal, instead = derived.failure(turn.run, task, signal, retry_after_us)
     if instead:
         because = f"{instead}: {because}"
     fire(turn, task, signal, because=because, retry_after_us=retry_after_us)

@@ -80,7 +80,7 @@ class Reader(Notes):
         """
         for source, doc in reversed(self._chain(document, base)):
             self._lay(source, doc)
-        self._read_params(params)
+        self._read_params(params, flat=flat)
         self._read_inputs(self._sections["inputs"])
         self._read_counters(self._sections["counters"])
         self._read_decisions(self._sections["decisions"])
@@ -147,9 +147,10 @@ class Reader(Notes):
                 seen.add(id_)
                 self._rows[id_] = (source, row)
 
-    def _read_params(self, given: Mapping[str, int | float]) -> None:
+    def _read_params(self, given: Mapping[str, int | float], *, flat: bool) -> None:
         section = self._sections["params"]
-        values = {name: param.default for name, param in PARAMS.items()} | section
+        left_out = {name: param.default for name, param in PARAMS.items() if not (flat and param.added)}
+        values = left_out | section
         for name in given:
             if name not in values:
                 advice = near(name, values)

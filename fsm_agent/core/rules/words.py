@@ -26,6 +26,7 @@ class Param:
     """A param that the package knows: its kind and range, its value where a table leaves it out.
 
     ``engine``: read by the engine itself; the others matter only where a row or counter names them.
+    ``added``: after the first release; a table in a log of that time does without it.
     """
 
     integer: bool
@@ -33,6 +34,7 @@ class Param:
     high: float
     default: int | float
     engine: bool
+    added: bool = False
 
 
 PARAMS: Final = {
@@ -47,6 +49,7 @@ PARAMS: Final = {
     "inefficiency_factor": Param(integer=False, low=1, high=MAX_NUMBER, default=10, engine=True),
     "breaker_failures": Param(integer=True, low=1, high=1000, default=5, engine=True),
     "breaker_open_s": Param(integer=False, low=0, high=MAX_NUMBER, default=30, engine=True),
+    "longest_wait_s": Param(integer=False, low=0, high=MAX_NUMBER, default=3600, engine=True, added=True),
     "budget_low": Param(integer=False, low=0, high=1, default=0.2, engine=True),
 }
 """Thresholds with a meaning of their own; a table may name more. ``_s`` is seconds, ``budget_low`` a share."""
