@@ -56,6 +56,7 @@ from fsm_agent.core.plans.members import walk
 from fsm_agent.core.replanning import repairing, replanning, review
 from fsm_agent.core.replanning.briefing import briefing
 from fsm_agent.core.signals import Applied, Signal
+from fsm_agent.core.tools import ToolSpec
 
 __all__ = ["advance", "apply", "commands", "decide"]
 
@@ -272,11 +273,7 @@ def _send_probe(turn: Turn, task: Task) -> None:
         data = {"verdict": "inconclusive", "evidence": words, "by": "door", "attempt": task.attempt}
         turn.emit("reconciled", {**data, "probe_at": early}, task.id)
         return
-    why = budget.lacking(run, task, Usage())
-    if not why and (spec is None or not has_probe(run, task)):
-        why = f"{task.tool} has no probe"
-    if not why and spec is not None and not spec.reconcile and run.wish != "none":
-        why = f"the run is asked to {run.wish}, so the call is not repeated"
+    why = budget.lacking(run, task, Usage()) or _no_probe(run, task, spec)
     if why:
         inconclusive(turn, task, f"no probe was sent: {why}", by="door")
         return
@@ -290,6 +287,15 @@ def _send_probe(turn: Turn, task: Task) -> None:
         },
         task.id,
     )
+
+
+def _no_probe(run: Run, task: Task, spec: ToolSpec | None) -> str:
+    """Return why there is nothing to ask *task* by, in words; empty if there is."""
+    if spec is None or not has_probe(run, task):
+        return f"{task.tool} has no probe"
+    if not spec.reconcile and run.wish != "none":
+        return f"the run is asked to {run.wish}, so the call is not repeated"
+    return ""
 
 
 def commands(run: Run, events: Iterable[Event]) -> list[Command]:

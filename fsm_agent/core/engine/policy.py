@@ -12,6 +12,7 @@ from fsm_agent.core.engine import batches, breaker, budget, derived
 from fsm_agent.core.engine.records import RUN, Task, Trouble
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
+from fsm_agent.core.inputs import NO_USAGE
 from fsm_agent.core.machine import WRITES, TaskState
 from fsm_agent.core.plans.plan import SIGNAL_ANY, OnFailure
 from fsm_agent.core.replanning import repairing, strategy
@@ -57,13 +58,19 @@ def facts_of(run: Run, task: Task | None, signal: str) -> Facts:
     spare = task.step.optional or (task.state is TaskState.FAILED and batches.tolerates(run, task))
     facts["optional"] = "yes" if spare else "no"
     repeats = task.effect == "idempotent" and run.wish == "none"
-    facts["has_reconcile"] = "yes" if repeats or (spec is not None and spec.reconcile) else "no"
+    can_ask = repeats or (spec is not None and spec.reconcile)
+    facts["has_reconcile"] = "yes" if can_ask and not _too_dear(run, task) else "no"
     trouble = task.trouble
     facts["signal_count"] = _capped("signal_count", 1 + (trouble.seen.get(signal, 0) if trouble else 0))
     if trouble is not None:
         facts["repeat_streak"] = _capped("repeat_streak", trouble.streak)
         facts["stall_steps"] = _capped("stall_steps", _stall(run, task, trouble, signal))
     return facts
+
+
+def _too_dear(run: Run, task: Task) -> str:
+    """Return why no budget is left to ask what became of a call, in words; empty if there is, or nobody has to ask."""
+    return budget.lacking(run, task, NO_USAGE) if task.state is TaskState.UNKNOWN else ""
 
 
 def _stall(run: Run, task: Task, trouble: Trouble, signal: str) -> int:
@@ -168,6 +175,8 @@ def fire(
     """
     run = turn.run
     facts, rule, decide, why, row = rule_on(run, task, signal)
+    if task is not None and decide is Decision.ESCALATE and (dear := _too_dear(run, task)):
+        because = f"{because}; it cannot be looked up: {dear}"
     reason = f"{why}: {because}" if because else why
     params: dict[str, Any] = {}
     if decide is Decision.RETRY and task is not None:
