@@ -109,15 +109,15 @@ class OpenQuestion:
 
     def reject(self, *, by: str, note: str = "") -> None:
         """Say no; the note reaches whoever plans next."""
-        self._controller.reject(self.question.task, by=by, note=note)
+        self._controller.reject(self.question.task, digest=self.question.digest, by=by, note=note)
 
     def edit(self, *, by: str, **args: Any) -> None:
         """Change arguments; the changed request is asked again."""
-        self._controller.edit(self.question.task, args, by=by)
+        self._controller.edit(self.question.task, args, digest=self.question.digest, by=by)
 
     def answer(self, value: Any, *, by: str, note: str = "") -> None:
         """Answer it."""
-        self._controller.answer(self.question.task, value, by=by, note=note)
+        self._controller.answer(self.question.task, value, digest=self.question.digest, by=by, note=note)
 
 
 class RunController:
@@ -326,17 +326,17 @@ class RunController:
         """Say yes to the request with this digest (at least its first 8 hex digits)."""
         self._thread.wait(self._controller.approve(task, digest=digest, by=by, note=note))
 
-    def reject(self, task: str, *, by: str, note: str = "") -> None:
-        """Say no: the task is cancelled."""
-        self._thread.wait(self._controller.reject(task, by=by, note=note))
+    def reject(self, task: str, *, by: str, note: str = "", digest: str = "") -> None:
+        """Say no: the task is cancelled. With *digest* only to that request, and not to one that came after it."""
+        self._thread.wait(self._controller.reject(task, by=by, note=note, digest=digest))
 
-    def edit(self, task: str, args: Mapping[str, Any], *, by: str, note: str = "") -> None:
-        """Change arguments of a waiting call; it is asked again."""
-        self._thread.wait(self._controller.edit(task, args, by=by, note=note))
+    def edit(self, task: str, args: Mapping[str, Any], *, by: str, note: str = "", digest: str = "") -> None:
+        """Change arguments of a waiting call; it is asked again. *digest* as for :meth:`reject`."""
+        self._thread.wait(self._controller.edit(task, args, by=by, note=note, digest=digest))
 
-    def answer(self, task: str, value: Any, *, by: str, note: str = "") -> None:
-        """Answer a question."""
-        self._thread.wait(self._controller.answer(task, value, by=by, note=note))
+    def answer(self, task: str, value: Any, *, by: str, note: str = "", digest: str = "") -> None:
+        """Answer a question. *digest* as for :meth:`reject`."""
+        self._thread.wait(self._controller.answer(task, value, by=by, note=note, digest=digest))
 
     def set_input(self, *, by: str = "api", **values: Any) -> None:
         """Correct inputs, ``constraints.KEY`` and ``budgets.KEY`` (pass dotted names by ``**{…}``)."""

@@ -162,28 +162,34 @@ class Approve:
 
 @attrs.frozen(kw_only=True)
 class Reject:
-    """No; the note reaches whoever plans next."""
+    """No; the note reaches whoever plans next. ``digest``: that of the request it answers; empty for the open one."""
 
     task: str
     who: Person
+    digest: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class Edit:
-    """Other arguments for a waiting call: makes a new request, approves nothing."""
+    """Other arguments for a waiting call: makes a new request, approves nothing. ``digest`` as for :class:`Reject`."""
 
     task: str
     args: Mapping[str, Any]
     who: Person
+    digest: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class Answer:
-    """The answer to a question: a step's result, or a decision after an escalation. ``task`` may be ``run``."""
+    """The answer to a question: a step's result, or a decision after an escalation. ``task`` may be ``run``.
+
+    ``digest`` as for :class:`Reject`: one that comes late cannot answer the question after the one it was meant for.
+    """
 
     task: str
     value: Any
     who: Person
+    digest: str = ""
 
 
 @attrs.frozen(kw_only=True)

@@ -71,15 +71,17 @@ class OpenQuestion:
 
     async def reject(self, *, by: str, note: str = "") -> None:
         """Say no; the note reaches whoever plans next."""
-        await self._controller.reject(self.question.task, by=by, note=note)
+        await self._controller.reject(self.question.task, digest=self.question.digest, by=by, note=note)
 
     async def edit(self, *, by: str, **args: Any) -> None:
         """Change arguments; the changed request is asked again."""
-        await self._controller.edit(self.question.task, args, by=by)
+        await self._controller.edit(self.question.task, args, digest=self.question.digest, by=by)
 
     async def answer(self, value: Any, *, by: str, note: str = "") -> None:
         """Answer it."""
-        await self._controller.answer(self.question.task, value, by=by, note=note)
+        await self._controller.answer(
+            self.question.task, value, digest=self.question.digest, by=by, note=note
+        )
 
 
 def question_html(question: Question) -> str:
@@ -171,17 +173,19 @@ class Speaking:
         """Say yes to the request with this digest (at least its first 8 hex digits)."""
         await self.say(Approve(task=task, digest=digest, who=self._who(by, note)))
 
-    async def reject(self, task: str, *, by: str, note: str = "") -> None:
-        """Say no: the task is cancelled."""
-        await self.say(Reject(task=task, who=self._who(by, note)))
+    async def reject(self, task: str, *, by: str, note: str = "", digest: str = "") -> None:
+        """Say no: the task is cancelled. With *digest* only to that request, and not to one that came after it."""
+        await self.say(Reject(task=task, who=self._who(by, note), digest=digest))
 
-    async def edit(self, task: str, args: Mapping[str, Any], *, by: str, note: str = "") -> None:
-        """Change arguments of a waiting call; it is asked again."""
-        await self.say(Edit(task=task, args=args, who=self._who(by, note)))
+    async def edit(
+        self, task: str, args: Mapping[str, Any], *, by: str, note: str = "", digest: str = ""
+    ) -> None:
+        """Change arguments of a waiting call; it is asked again. *digest* as for :meth:`reject`."""
+        await self.say(Edit(task=task, args=args, who=self._who(by, note), digest=digest))
 
-    async def answer(self, task: str, value: Any, *, by: str, note: str = "") -> None:
-        """Answer a question."""
-        await self.say(Answer(task=task, value=value, who=self._who(by, note)))
+    async def answer(self, task: str, value: Any, *, by: str, note: str = "", digest: str = "") -> None:
+        """Answer a question. *digest* as for :meth:`reject`."""
+        await self.say(Answer(task=task, value=value, who=self._who(by, note), digest=digest))
 
     async def set_input(self, *, by: str = "api", **values: Any) -> None:
         """Correct inputs, ``constraints.KEY`` and ``budgets.KEY`` (pass dotted names by ``**{…}``)."""

@@ -243,9 +243,9 @@ def _when(node: Node) -> When:
 
 _VERBS: dict[str, tuple[str, ...]] = {
     "approve": ("args", "digest"),
-    "reject": (),
-    "edit": ("args",),
-    "answer": ("value",),
+    "reject": ("digest",),
+    "edit": ("args", "digest"),
+    "answer": ("value", "digest"),
     "set_input": (),
     "cancel": ("acknowledge",),
     "pause": (),
@@ -311,12 +311,13 @@ def _told(verb: str, fields: dict[str, Node], who: Person, real: Node | None) ->
             args=_arguments(fields["args"]) if "args" in fields else None,
             digest=fields["digest"].words() if "digest" in fields else None,
         )
+    digest = fields["digest"].words() if "digest" in fields else ""
     if verb == "reject":
-        return Reject(task=task, who=who)
+        return Reject(task=task, digest=digest, who=who)
     if verb == "edit":
-        return Edit(task=task, args=_arguments(fields["args"]), who=who)
+        return Edit(task=task, args=_arguments(fields["args"]), digest=digest, who=who)
     if verb == "answer":
-        return Answer(task=task, value=fields["value"].value, who=who)
+        return Answer(task=task, value=fields["value"].value, digest=digest, who=who)
     if verb == "retry":
         return RetryTask(task=task, who=who)
     return ReconcileAs(

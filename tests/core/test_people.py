@@ -102,6 +102,33 @@ def test_each_of_two_equal_calls_needs_a_yes_of_its_own():
         assert it.states == {"a": "awaiting-confirmation", "b": "running"}
 
 
+OTHERS = {
+    "a no": (BURN, lambda digest: Reject(task="a", who=ANN, digest=digest)),
+    "a change": (BURN, lambda digest: Edit(task="a", args={"x": 2}, who=ANN, digest=digest)),
+    "a result": (ASK, lambda digest: Answer(task="a", value="red", who=ANN, digest=digest)),
+    "a decision": (
+        [{"id": "a", "tool": "burn", "args": {"x": 1}}],
+        lambda digest: Answer(task="a", value={"decide": "retry"}, who=ANN, digest=digest),
+    ),
+}
+
+
+@pytest.mark.parametrize("word", OTHERS)
+def test_every_other_word_may_say_which_request_it_answers_and_then_answers_no_other(word):
+    steps, say = OTHERS[word]
+    with lab(steps) as it:
+        if word == "a decision":
+            it.approve("a")
+            it.fails("a", "auth_denied", "no")
+        digest = it.question("a").digest
+        for other in ("0" * 64, digest[:7], "yes", digest[::-1], True):
+            with refused("E-DIGEST"):
+                it.feed(say(other))
+        assert it.question("a").digest == digest
+        it.feed(say(digest[:8].upper()))
+        assert it.events("approval_answered")[-1].data["args_digest"] == digest
+
+
 def test_a_word_to_the_wrong_kind_of_question_is_refused_with_the_right_one():
     with lab([*BURN, {"id": "q", "description": "?"}]) as it:
         with refused("E-OTHER-QUESTION"):

@@ -35,7 +35,7 @@ from fsm_agent.core.signals import Signal
 from fsm_agent.core.tools import argument_faults
 
 
-def _question(turn: Turn, name: str, *kinds: str) -> Question:
+def _question(turn: Turn, name: str, *kinds: str, digest: str = "") -> Question:
     run = turn.run
     if name != RUN:
         task_named(run, name)
@@ -54,6 +54,8 @@ def _question(turn: Turn, name: str, *kinds: str) -> Question:
             task=name,
             code="E-OTHER-QUESTION",
         )
+    if digest:
+        _same_request(name, question, digest, "answer")
     if question.expires_at is not None and turn.now >= question.expires_at:
         raise RefusedError(
             f"task {name}: the question expired {(turn.now - question.expires_at) / 1e6:g} s ago; nothing was done",
@@ -61,6 +63,17 @@ def _question(turn: Turn, name: str, *kinds: str) -> Question:
             code="E-EXPIRED",
         )
     return question
+
+
+def _same_request(name: str, question: Question, digest: str, word: str) -> None:
+    """Refuse a word that states the digest of another request than the open one."""
+    if not isinstance(digest, str) or len(digest) < 8 or not question.digest.startswith(digest.lower()):
+        raise RefusedError(
+            f"task {name}: the {word} states digest {digest!r}; the request is {question.digest[:8]} "
+            "(state at least its first 8 digits)",
+            task=name,
+            code="E-DIGEST",
+        )
 
 
 def _since(run: Run, name: str) -> str:
@@ -90,14 +103,7 @@ def _answered(turn: Turn, name: str, question: Question, verdict: str, who: Pers
 def approve(turn: Turn, given: Approve) -> None:
     """Arm an approval for exactly the call that was asked about."""
     question = _question(turn, given.task, "approval")
-    digest = given.digest
-    if not isinstance(digest, str) or len(digest) < 8 or not question.digest.startswith(digest.lower()):
-        raise RefusedError(
-            f"task {given.task}: the approval states digest {digest!r}; the request is {question.digest[:8]} "
-            "(state at least its first 8 digits)",
-            task=given.task,
-            code="E-DIGEST",
-        )
+    _same_request(given.task, question, given.digest, "approval")
     if _person(given.who.by) in map(_person, question.approved_by):
         raise RefusedError(
             f"task {given.task}: {given.who.by} has approved already; another person must",
@@ -124,7 +130,7 @@ def _person(name: str) -> str:
 
 def reject(turn: Turn, given: Reject) -> None:
     """A person says no: the task is cancelled, and its words are kept."""
-    question = _question(turn, given.task, "approval", "answer")
+    question = _question(turn, given.task, "approval", "answer", digest=given.digest)
     _answered(turn, given.task, question, "rejected", given.who)
     if given.task == RUN:
         wishes.record(turn, "cancel", given.who, ())
@@ -138,7 +144,7 @@ def reject(turn: Turn, given: Reject) -> None:
 
 def edit(turn: Turn, given: Edit) -> None:
     """Other arguments: a new request, validated and asked again. Approves nothing."""
-    question = _question(turn, given.task, "approval")
+    question = _question(turn, given.task, "approval", digest=given.digest)
     if given.task == RUN:
         raise RefusedError(
             f"run {turn.run.id}: it asks about its plan, which has no arguments; give another plan with "
@@ -161,7 +167,7 @@ def edit(turn: Turn, given: Edit) -> None:
 
 def answer(turn: Turn, given: Answer) -> None:
     """Answer a question: the result of a step without a tool, or what to do after an escalation."""
-    question = _question(turn, given.task, "answer", "decide")
+    question = _question(turn, given.task, "answer", "decide", digest=given.digest)
     if question.kind == "answer":
         _answer_step(turn, question, given)
     else:

@@ -99,11 +99,11 @@ def understand(question: Question, line: str) -> Word | str | None:
     if head == "r":
         if not rest:
             return "a rejection needs words; type r WORDS"
-        return Reject(task=question.task, who=_me(rest))
+        return Reject(task=question.task, digest=question.digest, who=_me(rest))
     if question.kind == "answer":
         if head != "a" or not rest:
             return f"{line[:40]!r} is no answer; type a VALUE, r WORDS or s"
-        return Answer(task=question.task, value=_value(rest), who=_me())
+        return Answer(task=question.task, digest=question.digest, value=_value(rest), who=_me())
     if head == "e" and rest:
         return _edit(question, rest)
     if len(line) >= DIGITS and question.digest.startswith(line.lower()):
@@ -115,9 +115,8 @@ def understand(question: Question, line: str) -> Word | str | None:
 
 def _edit(question: Question, text: str) -> Word | str:
     try:
-        return Edit(
-            task=question.task, args=dict(pair("NAME=VALUE", part) for part in shlex.split(text)), who=_me()
-        )
+        args = dict(pair("NAME=VALUE", part) for part in shlex.split(text))
+        return Edit(task=question.task, digest=question.digest, args=args, who=_me())
     except (ValueError, UsageError) as error:
         return f"e {text[:40]}: {error}"
 
@@ -135,7 +134,7 @@ def _decide(question: Question, head: str, rest: str) -> Word | str:
         value["evidence"] = rest
     elif rest:
         value["note"] = rest
-    return Answer(task=question.task, value=value, who=_me())
+    return Answer(task=question.task, digest=question.digest, value=value, who=_me())
 
 
 def _value(text: str) -> Any:

@@ -41,29 +41,33 @@ async def approve(screen: Screen, *, run: str, task: str, digest: str, note: str
     )
 
 
-async def reject(screen: Screen, *, run: str, task: str, note: str, by: str | None) -> Outcome:
+async def reject(screen: Screen, *, run: str, task: str, digest: str, note: str, by: str | None) -> Outcome:
     """Say no."""
     who = places.speaker(screen, by, note)
-    return await _say(screen, run, Reject(task=task, who=who), f"{task}: {who.by} rejected it")
+    word = Reject(task=task, digest=digest, who=who)
+    return await _say(screen, run, word, f"{task}: {who.by} rejected it")
 
 
 async def edit(
-    screen: Screen, *, run: str, task: str, args: Mapping[str, Any], note: str, by: str | None
+    screen: Screen, *, run: str, task: str, args: Mapping[str, Any], digest: str, note: str, by: str | None
 ) -> Outcome:
     """Change arguments of a call that waits."""
     who = places.speaker(screen, by, note)
     return await _say(
         screen,
         run,
-        Edit(task=task, args=args, who=who),
+        Edit(task=task, args=args, digest=digest, who=who),
         f"{task}: {who.by} changed {', '.join(args)}; it is asked again",
     )
 
 
-async def answer(screen: Screen, *, run: str, task: str, value: Any, note: str, by: str | None) -> Outcome:
+async def answer(
+    screen: Screen, *, run: str, task: str, value: Any, digest: str, note: str, by: str | None
+) -> Outcome:
     """Answer a question."""
     who = places.speaker(screen, by, note)
-    return await _say(screen, run, Answer(task=task, value=value, who=who), f"{task}: {who.by} answered")
+    word = Answer(task=task, value=value, digest=digest, who=who)
+    return await _say(screen, run, word, f"{task}: {who.by} answered")
 
 
 async def reconcile(

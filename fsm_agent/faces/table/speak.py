@@ -39,6 +39,13 @@ def _word(
     )
 
 
+MEANT: Final = opt(
+    "--digest",
+    "the digest of the request that is meant, if it may have been followed by another",
+    "HEX8",
+    default="",
+)
+
 ROWS: Final = (
     _word(
         "approve",
@@ -48,12 +55,13 @@ ROWS: Final = (
         NOTE,
         examples=("approve r-1f2e3d4c T6 --digest 9f3c71aa",),
     ),
-    _word("reject", "Say no; the task is cancelled and the words are kept.", SAYING, NOTE),
+    _word("reject", "Say no; the task is cancelled and the words are kept.", SAYING, MEANT, NOTE),
     _word(
         "edit",
         "Change arguments of a call that waits; it is asked again.",
         ASKING,
         arg("args", "arguments; V is JSON if it parses, else text", "K=V", kind="pairs", many=True),
+        MEANT,
         NOTE,
         examples=("edit r-1f2e3d4c T6 amount=300",),
     ),
@@ -62,6 +70,7 @@ ROWS: Final = (
         "Answer a question: a step's result, or what to do after a failure.",
         arg("task", "id of the task, or `run`", "TASK", kind="task", among="question"),
         arg("value", "the answer as JSON", "JSON", kind="json"),
+        MEANT,
         NOTE,
         examples=(
             "answer r-1f2e3d4c T4 '{\"reimbursable\": true}'",

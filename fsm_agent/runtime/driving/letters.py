@@ -23,13 +23,13 @@ from fsm_agent.core.inputs import (
 Word = Answer | Approve | Ask | Edit | Note | ReconcileAs | Reject | Replan | Resume | RetryTask | SetInputs
 
 _FIELDS: Final[dict[type, tuple[str, ...]]] = {
-    Answer: ("task", "value"),
+    Answer: ("task", "value", "digest"),
     Approve: ("task", "digest"),
     Ask: ("wish", "acknowledged"),
-    Edit: ("task", "args"),
+    Edit: ("task", "args", "digest"),
     Note: ("text", "task"),
     ReconcileAs: ("task", "verdict", "result", "evidence"),
-    Reject: ("task",),
+    Reject: ("task", "digest"),
     Replan: ("document",),
     Resume: (),
     RetryTask: ("task",),
@@ -72,7 +72,7 @@ def from_letter(body: Mapping[str, Any]) -> Input:
             f"letter: its kind is {body.get('kind')!r}; known: {', '.join(_NAMES)}", code="E-LETTER"
         )
     try:
-        fields = {name: body[name] for name in _FIELDS[kind]}
+        fields = {name: body[name] for name in _FIELDS[kind] if name != "digest" or name in body}
         if "acknowledged" in fields:
             fields["acknowledged"] = tuple(fields["acknowledged"])
         build: Callable[..., Input] = kind
