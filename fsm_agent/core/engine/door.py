@@ -178,7 +178,7 @@ def _call(
     if spec.effect is not Effect.READ and standing.made_before(turn, task, digest):
         return True
     key = run.key_of(task, digest)
-    why = effect_before(run, task, spec, key) if spec.effect in WRITES else ""
+    why = effect_before(run, task, spec, key)
     if why:
         refuse(turn, task, Signal.PRECONDITION_VIOLATED, why)
         return True
@@ -199,8 +199,7 @@ def _call(
     wanted = budget.estimate(run, step, spec.name)
     if (run.limited or task.parent) and budget.lacking(run, task, wanted):
         return False
-    if tolerated:
-        _note_tolerated(turn, task, tolerated)
+    _note_tolerated(turn, task, tolerated)
     timeout = spec.timeout_us if step.timeout_us is None else step.timeout_us
     start(
         turn,

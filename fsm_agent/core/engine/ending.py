@@ -295,7 +295,7 @@ def products(run: Run) -> dict[str, Any]:
 def _counted(run: Run) -> Iterable[Task]:
     """Return the tasks whose results constraints see: calls that left the plan and cannot be undone, then the plan's."""
     tasks = run.tasks.values()
-    if run.plan_version <= 1 or run.plan is None:
+    if run.plan_version <= 1:
         return tasks
     left = [task for task in tasks if task.effect != "read" and not run.plans(task)]
     return [*left, *filter(run.plans, tasks)]
