@@ -320,7 +320,7 @@ def edge_mutants(golden, count, chance):
         for e in log.events
         if e.type in ("task_moved", "run_moved")
     }
-    for name, source, trigger in chance.sample(sorted(used), count):
+    for name, source, trigger in chance.sample(sorted(used), min(count, len(used))):
         inner = gc.get_referents(machine.TABLES[name])[0]
         others = [s for s in machine.STATES if s not in (source, inner[source, trigger])]
         dest = chance.choice([None, *others])
