@@ -130,26 +130,32 @@ def from_body(body: bytes) -> Event:
     """
     try:
         raw = orjson.loads(body)
-        version, name, data = raw["v"], raw["type"], raw["data"]
+        version, name, data, seq, at = raw["v"], raw["type"], raw["data"], raw["seq"], raw["at"]
         if type(version) is not int or version != upcasting.UPCASTERS.versions.get(name, 1):
             data = upcasting.UPCASTERS.up(name, version, data)
-        event = Event(
-            raw["seq"],
-            raw["at"],
-            name,
-            data,
-            raw.get("task"),
-            raw.get("cause"),
-            raw.get("tx"),
-            raw.get("actor"),
-        )
-        if not _well_formed(event):
+        task, cause, tx, actor = raw.get("task"), raw.get("cause"), raw.get("tx"), raw.get("actor")
+        if (
+            type(seq) is not int
+            or type(at) is not int
+            or type(name) is not str
+            or type(data) is not dict
+            or (task is not None and type(task) is not str)
+            or (cause is not None and type(cause) is not int)
+            or (tx is not None and not _is_batch(tx))
+            or (actor is not None and type(actor) is not dict)
+        ):
             raise ValueError("a member of its envelope is of another type")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptError(
             f"event: the stored bytes are no event ({error}); nothing was read from them"
         ) from None
-    return event
+    return tuple.__new__(
+        Event, (seq, at, name, data, task, cause, tx, actor)
+    )  # by keyword it takes twice as long
+
+
+def _is_batch(tx: Any) -> bool:
+    return type(tx) is list and len(tx) == 2 and type(tx[0]) is int and type(tx[1]) is int
 
 
 def is_canonical(event: Event, body: bytes) -> bool:
@@ -159,20 +165,6 @@ def is_canonical(event: Event, body: bytes) -> bool:
     raw = orjson.loads(body)
     older: bool = raw["v"] < upcasting.UPCASTERS.version_of(event.type)
     return older and orjson.dumps(raw, option=_SORTED) == body
-
-
-def _well_formed(event: Event) -> bool:
-    tx = event.tx
-    return (
-        type(event.seq) is int
-        and type(event.at) is int
-        and type(event.type) is str
-        and type(event.data) is dict
-        and (event.task is None or type(event.task) is str)
-        and (event.cause is None or type(event.cause) is int)
-        and (tx is None or (type(tx) is list and len(tx) == 2 and type(tx[0]) is int and type(tx[1]) is int))
-        and (event.actor is None or type(event.actor) is dict)
-    )
 
 
 class Sealed(tuple[Record, ...]):  # noqa: SLOT001 - a tuple has no room for slots

@@ -203,7 +203,8 @@ class Engine:
         lease = store.acquire(run, owner, now_us=ports.now_us(), ttl_us=ttl_us, force=force)
         try:
             head = store.head(run)
-            state = replay.replay(run, heads.check(run, store.read(run)), store.blob)
+            heads.check(store, run)
+            state = replay.replay(run, store.read(run), store.blob)
             if state.seq != head.seq:
                 raise CorruptError(
                     f"log of {run}: its head is event {head.seq}, its last event is {state.seq}"

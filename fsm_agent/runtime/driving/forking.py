@@ -75,7 +75,8 @@ def fork_run(
         CorruptError: A log of the family is not what was written.
     """
     head = store.head(run)
-    log = Replay(run, heads.check(run, store.read(run, until=head.seq)), store.blob)
+    heads.check(store, run)
+    log = Replay(run, store.read(run, until=head.seq), store.blob)
     root = str(log.events[0].data.get("root", run)) if log.events else run
     family = {run: log.events, **_family(store, root, run)}
     for name, events in family.items():

@@ -5,13 +5,12 @@ that the log does not reach means that the log has lost its end; what holds such
 """
 
 import os
-from collections.abc import Iterator
 from typing import Final, Protocol
 
 import attrs
 
 from fsm_agent.core.errors import CorruptError, StoreError
-from fsm_agent.core.events import Head, Record
+from fsm_agent.core.events import Head
 from fsm_agent.stores.anchors import read_anchor, write_anchor
 from fsm_agent.stores.base import Store
 
@@ -116,33 +115,31 @@ class Heads:
                 seq=1,
             )
 
-    def check(self, run: str, records: Iterator[Record]) -> Iterator[Record]:
-        """Yield *records*, and refuse them if the kept head is not among them.
+    def check(self, store: Store, run: str) -> None:
+        """Refuse the log of *run* if the kept head is not where it leads to.
 
         Raises:
-            CorruptError: They end before it, or another event stands in its place; names both seqs.
+            CorruptError: It ends before that head, or another event stands in its place; names both seqs.
         """
         kept = self.read(run)
-        seq = 0
-        for record in records:
-            seq = record.seq
-            if kept is not None and seq == kept.seq and record.hash != kept.hash:
-                raise CorruptError(
-                    f"log of {run}: another event {seq} was there when its head was kept in {self.place}; "
-                    "the log was rewritten: restore a backup",
-                    seq=seq,
-                )
-            yield record
-        if kept is not None and seq < kept.seq:
+        if kept is None or _leads_to(store, run, kept):
+            return
+        seq = store.head(run).seq
+        if seq >= kept.seq:
             raise CorruptError(
-                f"log of {run}: it ends at event {seq}, but the head kept in {self.place} is event {kept.seq}; "
-                "its end was cut off: restore a backup, or take that head away if you mean to go on without it",
-                seq=seq + 1,
+                f"log of {run}: another event {kept.seq} was there when its head was kept in {self.place}; "
+                "the log was rewritten: restore a backup",
+                seq=kept.seq,
             )
+        raise CorruptError(
+            f"log of {run}: it ends at event {seq}, but the head kept in {self.place} is event {kept.seq}; "
+            "its end was cut off: restore a backup, or take that head away if you mean to go on without it",
+            seq=seq + 1,
+        )
 
 
 def _leads_to(store: Store, run: str, kept: Head) -> bool:
-    """Whether the log has *kept*: another owner was faster in telling where it ends."""
+    """Whether the log has the event of *kept* in its place."""
     found = next(iter(store.read(run, since=kept.seq - 1, until=kept.seq)), None)
     return found is not None and found.hash == kept.hash
 

@@ -77,8 +77,8 @@ def _collect(store: Store, info: RunInfo, *, now_us: int, by: str) -> Collected 
 def _judge(store: Store, run: str) -> tuple[str, dict[str, Any]]:
     """Return why *run* stays, or else an empty text and the facts of its tombstone."""
     try:
-        records = Heads.beside(store.location).check(run, store.read(run))
-        state = replay.replay(run, records, store.blob)
+        Heads.beside(store.location).check(store, run)
+        state = replay.replay(run, store.read(run), store.blob)
     except (CorruptError, NotFoundError) as error:
         return f"its log does not verify, which somebody should look at first: {error}", {}
     waiting = len(store.letters(run))
