@@ -27,7 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "torture.md"
 SCENARIOS = ROOT / "tests" / "scenarios"
 CASES = ROOT / "tests" / "torture" / "cases.json"
-OTHERS = ("seeds", "tables", "growing")
+OTHERS = ("seeds", "tables", "growing", "corners")
 """Folders of scenarios that are no torture cases."""
 FRESH = "fresh look"
 BEGIN, END = "<!-- the table begins -->", "<!-- the table ends -->"

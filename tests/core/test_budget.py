@@ -54,12 +54,26 @@ def test_failed_calls_and_probes_count():
         assert it.run.state == "failed"
 
 
-def test_no_probe_goes_out_without_a_call_left_and_a_person_is_asked_at_once():
-    with lab([{"id": "a", "tool": "pay"}], budgets={"tool_calls": 1}, params={"reconciles": 2}) as it:
+def test_without_a_call_left_no_probe_is_decided_on_and_a_person_is_asked_at_once():
+    with lab([{"id": "a", "tool": "pay"}], budgets={"tool_calls": 1}) as it:
         it.times_out("a")
         assert it.probes() == []
         assert it.decisions("a") == [("outcome_unknown", "escalate")]
+        assert "2 tool calls would be used, 1 are allowed" in it.question("a").say
         assert it.run.state == "unknown-result"
+
+
+def test_a_probe_whose_call_is_used_by_somebody_else_meanwhile_is_not_sent_and_a_person_is_asked():
+    steps = [{"id": "a", "tool": "pay"}, {"id": "q", "description": "?"}, {"id": "b", "tool": "look", "depends_on": ["q"]}]
+    with lab(steps, budgets={"tool_calls": 2}) as it:
+        it.times_out("a")
+        assert it.decisions("a") == [("outcome_unknown", "reconcile")]
+        it.answer("q", 1)
+        it.returns("b", 1)
+        it.until_due()
+        assert it.probes() == []
+        assert it.decisions("a")[1:] == [("reconcile_inconclusive", "escalate")]
+        assert "no probe was sent: 3 tool calls would be used, 2 are allowed" in it.question("a").say
 
 
 def test_tokens_are_reserved_while_a_call_runs_and_settled_when_it_ends():
