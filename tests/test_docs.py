@@ -5,6 +5,7 @@ import re
 import pytest
 
 from fsm_agent.core.events import TYPES
+from fsm_agent.core.rules.analysis import KINDS
 from fsm_agent.core.signals import DOMAIN
 from fsm_agent.faces.repl.conditions import MEANINGS, read
 from tests.test_readme import ROOT, tool
@@ -84,6 +85,7 @@ def test_the_reference_of_rules_is_current_and_says_what_every_fact_means():
     rulebook = tool("rulebook")
     assert rulebook.PAGE.read_text(encoding="utf-8") == rulebook.page(), "python tools/rulebook.py"
     assert set(rulebook.FACTS) == set(DOMAIN)
+    assert set(rulebook.FINDINGS) == set(KINDS)
 
 
 def test_the_reference_of_events_has_every_type():

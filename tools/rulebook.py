@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from fsm_agent.core.rules.analysis import KINDS
 from fsm_agent.core.rules.laws import LAWS
 from fsm_agent.core.signals import DOMAIN, HOME, LEGAL_DECISIONS, Decision
 
@@ -43,6 +44,34 @@ DECISIONS: Final = {
     "skip": "an optional step is left out",
     "abort": "the run ends, and says what was done and what was not",
 }
+KEYS: Final = {
+    "id": "unique in the table; a row with the id of one of the table that is extended takes its place",
+    "tier": "`guard`, `rule` (when left out) or `default`: the highest tier that has a fitting row answers, and in a tier "
+    "exactly one may fit; `default` may only escalate or abort",
+    "machine": "`task` (when left out) or `run`",
+    "state": "one, or a list; left out: every state in which a signal fires",
+    "signal": "one, or a list; left out: every signal of those states",
+    "when": "conditions, which must all hold: a value or a list of values of a fact; of a count `N`, `>=N`, `<=N`, `>N`, "
+    "`<N` or `A..B`, with `$param` for a number",
+    "decide": "the decision",
+    "delay": "the name of a `[delays.NAME]`: `exponential` (`base_s`, `factor`, `max_s`, `jitter`), `fixed` (`s`), `settle` "
+    "(until a probe can prove something) or `breaker` (until the circuit breaker lets a call through)",
+    "why": "the reason, for people",
+    "say": "words for the person who is asked",
+}
+FINDINGS: Final = {
+    "format": "something cannot be read",
+    "name": "there is no such fact, value, signal, state, decision, parameter or delay",
+    "gap": "a signal can fire where no row fits",
+    "overlap": "two rows of one tier fit the same facts; make them exclude each other",
+    "unreachable": "a row, or one of its states or signals, never answers, because rows above it always do",
+    "law": "a row can break a law",
+    "overspend": 'a row spends a count where it can be used up; add a condition such as `retries_left = ">=1"`',
+    "termination": "nothing shows that it comes to an end without a person",
+    "unused": "a parameter is compared with, and changes no decision",
+    "monotone": "with more left of a count or a budget a row decides more drastically than with less, as where a failure is "
+    "put to a person while retries are left, and planned around when they are spent; change the rows for both, or `drop` one",
+}
 HEAD = """\
 # What a rule table can say
 
@@ -69,6 +98,8 @@ def page() -> str:
             for (machine, state), signals in HOME.items()
         ],
     )
+    lines += ["", "## Keys of a row", ""]
+    lines += _table(("key", "meaning"), [(f"`{name}`", words) for name, words in KEYS.items()])
     lines += ["", "## Decisions", ""]
     lines += _table(("decision", "what follows"), [(f"`{d.value}`", DECISIONS[d.value]) for d in Decision])
     lines += ["", "## Facts", "", "Counts stop at their upper end.", ""]
@@ -78,6 +109,8 @@ def page() -> str:
     )
     lines += ["", "## Laws above every table", "", "A table that breaks one does not load.", ""]
     lines += _table(("law", "says"), [(f"`{law.id}`", law.text) for law in LAWS])
+    lines += ["", "## What is found wrong with a table", "", "In the order in which it is reported.", ""]
+    lines += _table(("finding", "means"), [(f"`{kind}`", FINDINGS[kind]) for kind in KINDS])
     return "\n".join(lines) + "\n"
 
 

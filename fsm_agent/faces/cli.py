@@ -287,7 +287,7 @@ def usage_words(error: click.UsageError, program: str = f"{PROGRAM} ") -> str:
             return f"{path}: {name} is missing; usage: {usage}"
         case click.BadParameter():
             see = f"{path} --help" if program else f"help {path}"
-            return f"{path}: {_named(error)}: {error.message.rstrip('.')}; see {see}"
+            return f"{path}: {_named(error)}: {error.message.rstrip('.').replace('integer range', 'integer')}; see {see}"
         case _:
             message = error.format_message().rstrip(".")
             return f"{path}: {message}" if "; " in message else f"{path}: {message}; usage: {usage}"

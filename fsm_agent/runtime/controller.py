@@ -17,7 +17,7 @@ from fsm_agent.core import canon
 from fsm_agent.core.audit import replay
 from fsm_agent.core.audit.answers import Why
 from fsm_agent.core.engine.ending import report as report_of
-from fsm_agent.core.errors import PlanError, RefusedError, UsageError
+from fsm_agent.core.errors import RefusedError, UsageError
 from fsm_agent.core.events import Event, Head
 from fsm_agent.core.inputs import Command, Create
 from fsm_agent.core.plans import known
@@ -430,12 +430,13 @@ class RunController(Speaking):
 
 def _check_calls(plan: Plan, tools: Toolbox) -> None:
     """Refuse a plan that these tools cannot carry out."""
-    from fsm_agent.core.plans import planning  # finds faults, which a run that goes on has none of
+    from fsm_agent.core.plans import faults, planning  # finds faults, which a run that goes on has none of
 
+    if not isinstance(plan, Plan):
+        raise UsageError(f"plan: a {type(plan).__name__} was given; make a plan of it with Plan.make")
     specs = {spec.name: spec for spec in tools.specs}
-    faults = planning.check(plan, specs, default_tool=tools.default_tool, warnings=False)
-    if faults:
-        raise PlanError(f"plan: {len(faults)} faults against the toolbox; first {faults[0]}", faults)
+    if found := planning.check(plan, specs, default_tool=tools.default_tool, warnings=False):
+        raise faults.error(found)
 
 
 def _opened(

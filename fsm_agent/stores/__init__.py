@@ -13,7 +13,7 @@ anything else                                              SQLite; one file for 
 import os
 from collections.abc import Callable
 
-from fsm_agent.core.errors import NotFoundError
+from fsm_agent.core.errors import NotFoundError, StoreUnusableError
 from fsm_agent.core.events import Head
 from fsm_agent.stores.base import Store
 from fsm_agent.stores.files import JSONL_MARK
@@ -52,6 +52,8 @@ def open_store(
 
         return MemoryStore()
     text = os.fspath(location)
+    if "://" in text:
+        raise StoreUnusableError(f"store {text}: it is a URL; give the path of a file, such as runs.db")
     if text.endswith((".jsonl", "/", os.sep)) or os.path.exists(  # noqa: PTH110 - pathlib raises for names that no file can have
         os.path.join(text, JSONL_MARK)  # noqa: PTH118
     ):

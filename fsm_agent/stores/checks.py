@@ -124,7 +124,9 @@ def unknown_blob(digest: str) -> NotFoundError:
 
 def taken_id(run: str) -> ConflictError:
     """Return the refusal of an id that is in use."""
-    return ConflictError(f"run {shown(run)}: the id is taken; choose another, or acquire the run that has it")
+    return ConflictError(
+        f"run {shown(run)}: the id is taken; choose another, or go on with the run that has it"
+    )
 
 
 def check_free(run: str, holder: str | None, until_us: int, now_us: int, force: bool | str) -> None:

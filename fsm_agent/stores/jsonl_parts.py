@@ -185,6 +185,8 @@ def open_directory(path: Path, *, read_only: bool, create: bool) -> int:
         if read_only:
             lock = path / "lock"
             return os.open(lock, os.O_RDONLY | os.O_CLOEXEC) if lock.exists() else -1
+        if not os.access(path, os.W_OK):  # found now, not at the first append
+            raise _unusable(path, "it may not be written", "give write permission, or choose another path")
         return os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except ValueError as error:
         raise _unusable(

@@ -126,7 +126,7 @@ def log_of(path: Path) -> Path:
 
 def side_files(path: Path) -> bool:
     """Say whether someone has the file open for writing, or left without closing it."""
-    return log_of(path).exists()
+    return os.path.exists(log_of(path))  # noqa: PTH110 - pathlib raises where the directory may not be searched
 
 
 def _look(path: Path, *, may_create: bool) -> None:
@@ -150,7 +150,8 @@ def _look(path: Path, *, may_create: bool) -> None:
                 path, f"its directory cannot be made ({error.strerror})", "choose another path"
             ) from None
     except (OSError, ValueError) as error:
-        raise _unusable(path, f"it cannot be looked at ({error})", "choose another path") from None
+        words = getattr(error, "strerror", None) or str(error)
+        raise _unusable(path, f"it cannot be looked at ({words})", "choose another path") from None
 
 
 def _open(path: Path, *, read_only: bool, vfs: str | None) -> apsw.Connection:

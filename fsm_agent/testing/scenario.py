@@ -148,8 +148,8 @@ class Scenario:
     what: str = ""
 
 
-def read_json(path: Path) -> Any:
-    """Return the JSON value in the file at *path*, strictly parsed.
+def read_json(path: Path, form: str = "a scenario is one JSON object") -> Any:
+    """Return the JSON value in the file at *path*, strictly parsed; *form* says in an error what it should be.
 
     Raises:
         NotFoundError: There is no such file.
@@ -166,15 +166,13 @@ def read_json(path: Path) -> Any:
             raise ScenarioError(message, file=name)
         return canon.loads(data.decode("utf-8-sig"))
     except FileNotFoundError:
-        raise NotFoundError(f"{name}: no such file; give the path of a scenario") from None
+        raise NotFoundError(f"{name}: there is no such file; check the path") from None
     except OSError as error:
         raise ScenarioError(
             f"{name}: {error.strerror or error}; give a file that can be read", file=name
         ) from None
     except ValueError as error:
-        raise ScenarioError(
-            f"{name}: it is no JSON ({error}); a scenario is one JSON object", file=name
-        ) from None
+        raise ScenarioError(f"{name}: it is no JSON ({error}); {form}", file=name) from None
 
 
 def load(path: str | Path) -> Scenario:

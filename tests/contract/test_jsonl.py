@@ -4,6 +4,7 @@ import itertools
 import json
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -22,6 +23,7 @@ from fsm_agent.core.errors import (
 from fsm_agent.core.events import Head, chain, genesis, to_line
 from fsm_agent.stores import files, open_store
 from fsm_agent.stores.jsonl import JsonlStore
+from fsm_agent.stores.jsonl_parts import open_directory
 from fsm_agent.stores.lines import scan
 from fsm_agent.testing.store_contract import batch, head_of, put
 
@@ -165,6 +167,27 @@ def test_a_single_file_and_a_newer_store_are_refused(tmp_path, whole):
     (place / "fsm_agent-store.json").write_text("{")
     with pytest.raises(StoreUnusableError, match="mark"):
         open_store(place)
+
+
+def test_a_directory_that_may_not_be_written_is_refused_when_it_is_opened(tmp_path, monkeypatch):
+    JsonlStore(tmp_path / "store").close()
+    tmp_path.chmod(0o755)
+    (tmp_path / "store").chmod(0o555)
+    monkeypatch.chdir(tmp_path)  # whoever root becomes below may not come here by the whole path
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            if os.geteuid() == 0:
+                os.setuid(65534)  # root may write everywhere
+            open_directory(Path("store"), read_only=False, create=True)
+        except StoreUnusableError as error:
+            code = 0 if "it may not be written; give write permission" in str(error) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    os.close(open_directory(Path("store"), read_only=True, create=False))
+    (tmp_path / "store").chmod(0o755)
 
 
 def test_a_location_says_which_store_it_is(tmp_path):

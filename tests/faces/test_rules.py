@@ -49,6 +49,16 @@ def test_what_is_not_sound_ends_with_exit_code_3_and_a_witness(cli):
     assert "bad.toml: not sound: " in shown.out
 
 
+def test_a_run_under_a_table_that_is_not_sound_says_how_many_findings_and_each_once(cli):
+    write(cli, "bad.toml", ("reconcile", "unknown-result", "abort"))
+    found = cli.json("rules", "check", "bad.toml")[1]["findings"]
+    assert len(found) > 1
+    shown = cli("run", "desk", "--rules", "bad.toml")
+    head, *each = shown.err.splitlines()
+    assert (shown.code, head.endswith(f" is not sound: {len(found)} findings")) == (3, True)
+    assert len(set(each)) == len(each) == len(found)
+
+
 def test_one_bad_table_among_several_is_named(cli):
     write(cli, "bad.toml", ("reconcile", "unknown-result", "abort"))
     code, found = cli.json("rules", "check", "default", "bad.toml")

@@ -61,3 +61,10 @@ def test_unknown_runs_tasks_and_events_are_not_found(cli, stuck):
         shown = cli(*words)
         assert shown.code == 9
         assert shown.err
+
+
+@pytest.mark.parametrize("command", ["export", "report"])
+def test_why_of_a_log_file_and_of_a_report_is_why_of_the_run(cli, stuck, command):
+    file = {"export": "log.jsonl", "report": "page.html"}[command]
+    assert cli(command, "r1", "-o", file).code == 0
+    assert cli("why", file, "b").out == cli("why", "r1", "b").out

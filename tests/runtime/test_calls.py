@@ -228,6 +228,20 @@ def test_a_long_message_is_cut_at_two_kilobytes_of_text_that_can_be_stored():
     assert "\x00" not in message
 
 
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (KeyError("q"), "KeyError: 'q'"),
+        (SystemExit(3), "SystemExit: 3"),
+        (ValueError("no idea"), "no idea"),
+        (ValueError("bad"), "bad"),
+        (ToolError("not_found", "gone"), "gone"),
+    ],
+)
+def test_a_bare_value_as_the_message_of_an_exception_is_told_with_its_class(error, words):
+    assert outcome_of(box()(raising(error))).error["message"] == words
+
+
 def test_a_tool_error_says_what_is_proved_and_how_long_to_wait():
     error = ToolError("rate_limited", "slow down", applied="no", retry_after_s=1.5)
     outcome = outcome_of(box("write")(raising(error)))

@@ -126,6 +126,13 @@ def test_workers_must_be_at_least_one():
         go(RunController.start(one("do"), toolbox(lambda: 1), workers=0))
 
 
+def test_a_document_is_no_plan_and_a_tool_that_is_not_there_is_one_fault():
+    with pytest.raises(UsageError, match=r"plan: a dict was given; make a plan of it with Plan\.make"):
+        go(RunController.start({"steps": [{"id": "t", "tool": "do"}]}, toolbox(lambda: 1)))
+    with pytest.raises(PlanError, match="plan: a fault was found at /steps/0/tool: there is no tool 'gone'"):
+        go(RunController.start(one("gone"), toolbox(lambda: 1)))
+
+
 def test_waiting_can_be_given_up_and_the_run_goes_on():
     async def scenario():
         gate = asyncio.Event()

@@ -126,7 +126,7 @@ def test_002_default_table_the_same_fingerprint_twice_is_a_replan(decider):
     found = d.observe("unclassified_error", error="timeout at 12:00:02")
     assert (found.signal, found.action) == ("repeated_error", "replan-local")
     assert "repeated_error (repeat_threshold 2)" in found.reason
-    assert "unclassified_error for the 2. time in a row (threshold 2)" in found.reason
+    assert "unclassified_error 2 times in a row (threshold 2)" in found.reason
 
 
 def test_002_default_table_a_stall_of_five_is_a_replan(decider):

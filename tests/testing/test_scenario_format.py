@@ -405,7 +405,7 @@ def test_a_file_is_read_and_a_bad_one_is_refused_in_one_sentence(tmp_path):
     good = tmp_path / "good.json"
     good.write_text(json.dumps({"plan": PLAN}), "utf-8-sig")
     assert load(good).file == str(good)
-    with pytest.raises(NotFoundError, match=r"none\.json: no such file"):
+    with pytest.raises(NotFoundError, match=r"none\.json: there is no such file"):
         load(tmp_path / "none.json")
     for name, data, words in [
         ("cut.json", b'{"plan": ', "it is no JSON"),

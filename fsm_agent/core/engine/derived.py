@@ -44,9 +44,7 @@ def failure(run: Run, task: Task, signal: Signal, asked_us: int | None = None) -
         )
     times, threshold = task.trouble.streak, int(run.rules.params["repeat_threshold"])
     if task.trouble.fingerprint and times >= threshold:
-        return Signal.REPEATED_ERROR, (
-            f"{signal.value} for the {times}. time in a row (threshold {threshold})"
-        )
+        return Signal.REPEATED_ERROR, (f"{signal.value} {times} times in a row (threshold {threshold})")
     return signal, ""
 
 

@@ -106,7 +106,9 @@ class Scripted:
             ScenarioError: It is no script, or it approves without saying what.
         """
         self._screen = screen
-        self._reactions = operator.parse(Node(read_json(Path(file)), file), real=True)
+        self._reactions = operator.parse(
+            Node(read_json(Path(file), "an operator is a JSON list of reactions"), file), real=True
+        )
         for index, reaction in enumerate(self._reactions):
             if any(isinstance(action, NewPlan) for action in reaction.actions):
                 raise ScenarioError(

@@ -2,6 +2,7 @@
 
 import json
 import traceback
+from collections.abc import Sequence
 from typing import Any, Final
 
 import attrs
@@ -50,7 +51,8 @@ def failure_of(error: BaseException) -> Failure:
         parts = [(_finding(finding), safe(str(finding))) for finding in error.findings]
     lines: tuple[str, ...] = (f"{error.code} {message}",)
     if len(parts) > 1:
-        lines = tuple(f"{error.code} {words}" for words in (_head(message), *(words for _, words in parts)))
+        words = tuple(words for _, words in parts)
+        lines = tuple(f"{error.code} {line}" for line in (_head(message, words), *words))
     return Failure(
         code=error.code,
         message=message,
@@ -60,9 +62,12 @@ def failure_of(error: BaseException) -> Failure:
     )
 
 
-def _head(message: str) -> str:
-    """Return the first half of a message that goes on to quote the first fault."""
-    return message.partition(", the first at ")[0] if ", the first at " in message else message
+def _head(message: str, words: Sequence[str]) -> str:
+    """Return the first half of a message that goes on to quote the first of the faults, which are told in *words*."""
+    if ", the first at " in message:
+        return message.partition(", the first at ")[0]
+    head, quotes, _ = message.partition(f": {words[0]}")
+    return f"{head}: {len(words)} findings" if quotes else message
 
 
 def _finding(finding: object) -> dict[str, Any]:

@@ -84,7 +84,7 @@ def _checkpoints(store: Store, run: str) -> list[bytes]:
 
 def _export_to(store: Store, run: str, file: Path) -> Head:
     """Write beside *file* first, so that it is whole or not there."""
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    part = file.parent / f".{file.name}.{os.getpid()}.part"
     try:
         with part.open("xb") as out:
             head = export_run(store, run, out, checkpoints=_checkpoints(store, run))

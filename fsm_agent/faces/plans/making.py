@@ -52,7 +52,7 @@ async def plan_make(
 
 def _write(file: Path, made: Made) -> None:
     """Write beside *file* first, so that it is whole or not there."""
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+    part = file.parent / f".{file.name}.{os.getpid()}.part"
     try:
         part.write_text(_text(made) + "\n", "utf-8")
         part.replace(file)

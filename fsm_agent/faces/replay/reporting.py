@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from fsm_agent.core.audit.audit import Audit
-from fsm_agent.core.errors import CorruptError, NotFoundError
+from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
 from fsm_agent.core.replay.player import Replay
 from fsm_agent.core.replay.story import Story, story
 from fsm_agent.core.rules import table as tables
@@ -45,7 +45,10 @@ def report(screen: Screen, *, log: str, output: str) -> Outcome:
         raw = read_stdin()
         audit = audit_log(raw)
     elif path.is_file() and not is_store(path):
-        data = path.read_bytes()
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"log {log}: {error.strerror}; name a file that can be read") from None
         raw = unpack(data) if is_report(data) else data
         audit = audit_log(raw)
     else:

@@ -42,7 +42,7 @@ ROWS: Final = (
         f"{FACES}look.explaining:plain",
         f"{FACES}look.explaining:data",
         about="Of a decision it shows the row and its line, the facts, the rows that nearly answered with the fact "
-        "that each missed, and what would have changed it.",
+        "that each missed, and what would have changed it. RUN may be a log file or a report as well (*.jsonl, *.html).",
         examples=("why r-1f2e3d4c", "why r-1f2e3d4c T6", "why r-1f2e3d4c 41 --json"),
     ),
     Command(

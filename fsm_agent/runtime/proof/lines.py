@@ -144,7 +144,7 @@ def _bytes(digest: str) -> bytes:
 
 def _whole(line: bytes) -> None:
     if not line.endswith(b"\n"):
-        raise CorruptError("it has no end; the file was cut there")
+        raise CorruptError("it has no end; the file was cut there, or it is no log")
 
 
 def record_of(line: bytes, number: int) -> Record:

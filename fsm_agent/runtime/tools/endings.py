@@ -176,6 +176,8 @@ class Judge:
 
     def _words(self, found: Classified) -> str:
         words = found.message or found.class_ or "the tool returned an error without words"
+        if found.class_ and not found.code and " " not in words and not words[0].isalpha():
+            words = f"{found.class_}: {words}"  # such as 'q', of a KeyError: alone it tells nobody anything
         return self.words(words)
 
     def words(self, text: str) -> str:
