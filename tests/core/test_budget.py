@@ -64,7 +64,11 @@ def test_without_a_call_left_no_probe_is_decided_on_and_a_person_is_asked_at_onc
 
 
 def test_a_probe_whose_call_is_used_by_somebody_else_meanwhile_is_not_sent_and_a_person_is_asked():
-    steps = [{"id": "a", "tool": "pay"}, {"id": "q", "description": "?"}, {"id": "b", "tool": "look", "depends_on": ["q"]}]
+    steps = [
+        {"id": "a", "tool": "pay"},
+        {"id": "q", "description": "?"},
+        {"id": "b", "tool": "look", "depends_on": ["q"]},
+    ]
     with lab(steps, budgets={"tool_calls": 2}) as it:
         it.times_out("a")
         assert it.decisions("a") == [("outcome_unknown", "reconcile")]
