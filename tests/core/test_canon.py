@@ -105,6 +105,14 @@ def test_what_json_cannot_hold_is_refused_with_its_path_and_what_to_do(value, pa
         canon.snapshot(value)
 
 
+@pytest.mark.parametrize("fine", [1.5, 1, "x", "ä", None, True, [1], {"a": [None]}, [], {}])
+def test_of_many_parts_the_one_is_named_that_cannot_be_held(fine):
+    for value, path in (([fine, {1}], "$[1]"), ({"a": fine, "b": [fine, b""]}, "$.b[1]")):
+        with pytest.raises(ValueRefusedError) as refused:
+            canon.check(value)
+        assert refused.value.path == path
+
+
 @pytest.mark.parametrize(
     "value", [canon.MAX_INT, canon.MIN_INT, -0.0, 1e308, "", [], {}, None, True, "\ufffe", "😀"]
 )

@@ -827,6 +827,18 @@ def test_a_secret_is_a_whole_value():
     ]:
         found = verdict(check, call("p", "pay", "c", args={"token": token}), inputs={"token": "x"})
         assert found == expected, token
+    assert verdict(check, call("p", "pay", "c", args={"amount": 1})) == set()
+
+
+def test_steps_in_a_circle_are_held_against_the_tools_as_the_others_are():
+    with pytest.raises(PlanError) as refused:
+        planning.load(
+            {"steps": [call("a", "nope", "b"), call("b", "pay", "a"), call("c", "find")]}, tools=TOOLS
+        )
+    found = {(fault.at, fault.code) for fault in refused.value.faults}
+    assert found >= {("/steps/0/tool", "unknown-tool"), ("/steps/2/args", "missing-argument")}
+    assert "requires-not-done" not in {code for _, code in found}  # nobody can say what comes before it
+    assert any("circle" in str(fault) or fault.code == "cycle" for fault in refused.value.faults)
 
 
 def test_what_will_be_regretted_is_warned_of():

@@ -294,6 +294,24 @@ def test_a_run_that_is_asked_to_end_says_so():
         assert of(run).commands[0] == "fsm-agent resume r"
 
 
+def test_a_run_that_cannot_end_before_something_is_known_says_what():
+    with lab([{"id": "m", "tool": "mail"}, {"id": "b", "tool": "look", "depends_on": ["m"]}]) as run:
+        run.tick(11)
+        run.ask("cancel")
+        assert of(run).waits == "a person's word about m, of which nobody knows; then it can cancel"
+        assert "fsm-agent cancel r --acknowledge m" in of(run).commands
+        assert any(c.startswith("fsm-agent reconcile r m --as applied") for c in of(run).commands)
+        run.ask("cancel", "m")
+
+
+def test_a_step_behind_a_broken_constraint_waits_for_another_plan():
+    limit = {"key": "most", "value": 10, "check": "cost <= value"}
+    plan = [{"id": "a", "tool": "look"}, {"id": "b", "tool": "put", "depends_on": ["a"]}]
+    with lab(plan, constraints=[limit], planner=True) as run:
+        run.returns("a", {"cost": 20})
+        assert of(run, "b").waits == "a new plan: the planner is being asked"
+
+
 def test_a_failed_task_whose_run_is_asked_to_end_waits_for_the_run():
     step = {"id": "a", "tool": "look", "on_failure": {"*": "abort"}}
     with lab([step, {"id": "b", "tool": "put"}]) as run:

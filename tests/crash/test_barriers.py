@@ -20,6 +20,27 @@ def no_timed_flush(monkeypatch):
     monkeypatch.setattr(driver, "FLUSH_S", 600)
 
 
+def waited(tmp_path, name, plan, tools, **options):
+    """How often the disk was waited for while *plan* ran to its end; every question is approved."""
+    disk = Disk(name)
+    store = SqliteStore(tmp_path / f"{name}.db", vfs=name)
+    disk.operations.clear()
+
+    async def scenario():
+        async with await RunController.start(plan, tools, store=store, run_id="r", **options) as run:
+            await run.wait()
+            while run.questions:
+                for question in run.questions:
+                    await question.approve(by="ann")
+                await run.wait()
+            assert run.status().state == "done"
+        check(store, "r", run.head)
+
+    go(scenario())
+    store.close()
+    return sum(kind == "sync" and path.endswith("-wal") for kind, path, *_ in disk.operations)
+
+
 def waits(tmp_path, *, reads=0, writes=0, approvals=0, effect="write"):
     """How often the disk was waited for while a chain of such steps ran."""
     tools = Toolbox()
@@ -36,24 +57,7 @@ def waits(tmp_path, *, reads=0, writes=0, approvals=0, effect="write"):
         for n, kind in enumerate(kinds)
     ]
     name = f"count-{reads}-{writes}-{approvals}-{effect}-{tmp_path.name}"
-    disk = Disk(name)
-    store = SqliteStore(tmp_path / f"{name}.db", vfs=name)
-    disk.operations.clear()
-
-    async def scenario():
-        async with await RunController.start(plan_of(*steps), tools, store=store, run_id="r") as run:
-            await run.wait()
-            while run.questions:
-                for question in run.questions:
-                    await question.approve(by="ann")
-                await run.wait()
-            assert run.status().state == "done"
-        check(store, "r", run.head)
-
-    go(scenario())
-    count = sum(kind == "sync" and path.endswith("-wal") for kind, path, *_ in disk.operations)
-    store.close()
-    return count
+    return waited(tmp_path, name, plan_of(*steps), tools)
 
 
 def test_a_read_step_never_waits_for_the_disk(tmp_path):
@@ -98,22 +102,9 @@ def waits_of_layers(tmp_path, count, width):
         return n
 
     tools.add(pay, effect="write")
-    name = f"layers-{count}-{width}-{tmp_path.name}"
-    disk = Disk(name)
-    store = SqliteStore(tmp_path / f"{name}.db", vfs=name)
-    disk.operations.clear()
-
-    async def scenario():
-        plan = layers(count, width)
-        async with await RunController.start(plan, tools, store=store, run_id="r", workers=width) as run:
-            await run.wait()
-            assert run.status().state == "done"
-        check(store, "r", run.head)
-
-    go(scenario())
-    found = sum(kind == "sync" and path.endswith("-wal") for kind, path, *_ in disk.operations)
-    store.close()
-    return found
+    return waited(
+        tmp_path, f"layers-{count}-{width}-{tmp_path.name}", layers(count, width), tools, workers=width
+    )
 
 
 def test_writes_that_are_ready_together_wait_once_for_all_of_them(tmp_path):

@@ -1,51 +1,19 @@
 """The refund example, as a person runs it: a conversation that changes course twice, and each change explained."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.examples.desk import EXAMPLES, Desk
 from tests.runtime.model_server import ModelServer
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "refund"
+EXAMPLE = EXAMPLES / "refund"
 OPERATOR = EXAMPLE / "operator.json"
 
 
-class Desk:
-    """A working directory with a store and the conversation, and the command line in it."""
-
+class Refund(Desk):
     def __init__(self, path):
-        self.path = path
-        named = ("FSM_AGENT_LLM_BASE_URL", "FSM_AGENT_LLM_MODEL", "FSM_AGENT_LLM_API_KEY")
-        self.env = {key: value for key, value in os.environ.items() if key not in named}
-        self.env |= {
-            "FSM_AGENT_STORE": str(path / "runs.db"),
-            "REFUND_DATA": str(path / "refund"),
-            "NO_COLOR": "1",
-            "PYTHONPATH": str(ROOT),
-        }
-
-    def __call__(self, *words):
-        done = subprocess.run(
-            [sys.executable, "-m", "fsm_agent", *map(str, words)],
-            cwd=self.path,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
-
-    def json(self, *words):
-        done = self("--json", *words)
-        return done.returncode, json.loads(done.stdout)
+        super().__init__(path, REFUND_DATA=str(path / "refund"))
 
     def run(self, *more, operator=OPERATOR):
         options = ("--run-id", "r1", "--param", "cooldown_s=0", "--operator", operator)
@@ -59,10 +27,9 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path):
-    desk = Desk(tmp_path)
+    desk = Refund(tmp_path)
     yield desk
-    code, found = desk.json("audit", "r1")
-    assert (code, found["findings"]) == (0, [])
+    desk.audited("r1")
 
 
 def test_the_course_changes_twice_and_each_change_is_explained_in_both_languages(desk):

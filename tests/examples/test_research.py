@@ -1,46 +1,19 @@
 """The research example, as a person runs it: a missing source becomes a detour, and the report is written once."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
+from tests.examples.desk import EXAMPLES, Desk
 from tests.runtime.model_server import ModelServer
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "research"
+EXAMPLE = EXAMPLES / "research"
 
 
-class Desk:
-    """A working directory with the notes, and the command line in it."""
-
+class Research(Desk):
     def __init__(self, path):
-        self.path = path
+        super().__init__(path)
         self.report = path / "report.md"
-        named = ("FSM_AGENT_LLM_BASE_URL", "FSM_AGENT_LLM_MODEL", "FSM_AGENT_LLM_API_KEY")
-        self.env = {key: value for key, value in os.environ.items() if key not in named}
-        self.env |= {"FSM_AGENT_STORE": str(path / "runs.db"), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
-
-    def __call__(self, *words):
-        done = subprocess.run(
-            [sys.executable, "-m", "fsm_agent", *map(str, words)],
-            cwd=self.path,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
-
-    def json(self, *words):
-        done = self("--json", *words)
-        return done.returncode, json.loads(done.stdout)
 
     def run(self, *more, folder=EXAMPLE / "notes"):
         inputs = ("--input", f"folder={folder}", "--input", f"report={self.report}")
@@ -49,10 +22,9 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path):
-    desk = Desk(tmp_path)
+    desk = Research(tmp_path)
     yield desk
-    code, found = desk.json("audit", "r1")
-    assert (code, found["findings"]) == (0, [])
+    desk.audited("r1")
 
 
 def test_a_missing_source_becomes_a_detour_and_the_report_names_every_source(desk):

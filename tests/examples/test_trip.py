@@ -1,51 +1,20 @@
 """The trip example, as a person runs it: three services, a limit over the whole run, one booking after one yes."""
 
 import json
-import os
 import shutil
-import signal
 import sqlite3
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "trip"
+from tests.examples.desk import EXAMPLES, Desk
+
+EXAMPLE = EXAMPLES / "trip"
 OPERATOR = EXAMPLE / "operator.json"
 
 
-class Desk:
-    """A working directory with a store and the services' data, and the command line in it."""
-
+class Trip(Desk):
     def __init__(self, path):
-        self.path = path
-        self.env = {
-            **os.environ,
-            "FSM_AGENT_STORE": str(path / "runs.db"),
-            "TRIP_DATA": str(path / "trip"),
-            "NO_COLOR": "1",
-            "PYTHONPATH": str(ROOT),
-        }
-
-    def __call__(self, *words):
-        done = subprocess.run(
-            [sys.executable, "-m", "fsm_agent", *map(str, words)],
-            cwd=self.path,
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert "Traceback" not in done.stderr, done.stderr
-        return done
-
-    def json(self, *words):
-        done = self("--json", *words)
-        return done.returncode, json.loads(done.stdout)
+        super().__init__(path, TRIP_DATA=str(path / "trip"))
 
     @property
     def bookings(self):
@@ -54,24 +23,13 @@ class Desk:
         connection.close()
         return rows
 
-    def stop_services(self):
-        """End what a killed run has left behind."""
-        listed = subprocess.run(
-            ["ps", "-ww", "-eo", "pid=,args="], capture_output=True, text=True, check=True
-        )
-        for line in listed.stdout.splitlines():
-            pid, _, args = line.strip().partition(" ")
-            if str(self.path / "trip") in args:
-                os.kill(int(pid), signal.SIGTERM)
-
 
 @pytest.fixture
 def desk(tmp_path):
-    desk = Desk(tmp_path)
+    desk = Trip(tmp_path)
     yield desk
     desk.stop_services()
-    code, found = desk.json("audit", "r1")
-    assert (code, found["findings"]) == (0, [])
+    desk.audited("r1")
 
 
 def test_the_readme_command_books_one_trip(desk):
