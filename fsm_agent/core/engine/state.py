@@ -362,8 +362,11 @@ class Run:
         return canon.value_digest("key", [self.root or self.id, task.id, args_digest])[:32]
 
     def spec_of(self, task: Task) -> ToolSpec | None:
-        """Return the tool that *task* called last, or would call; None if a person or an unknown tool does it."""
-        name = task.tool if task.tool is not None else self.tool_of(task.step)
+        """Return the tool that *task* would call, if it has yet to come to that, else the one that it called last; None if
+        a person or an unknown tool does it.
+        """
+        to_come = task.tool is None or task.state in (TaskState.PENDING, TaskState.AWAITING)
+        name = self.tool_of(task.step) if to_come else task.tool
         return self.tools.get(name) if name is not None else None
 
     def tool_of(self, step: Step) -> str | None:
