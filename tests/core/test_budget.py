@@ -3,8 +3,8 @@
 import pytest
 
 from fsm_agent.core.engine import budget
-from fsm_agent.core.inputs import Progressed, Usage
-from tests.core.kit import lab, refused
+from fsm_agent.core.inputs import Note, Progressed, Resume, Usage
+from tests.core.kit import ANN, lab, refused
 
 A, B, C = ({"id": n, "tool": "look", "args": {"n": n}} for n in "abc")
 
@@ -244,3 +244,19 @@ def test_without_any_budget_nothing_is_limited():
         assert budget.low(it.run) == ""
         assert budget.time_allows(it.run, 10**12)
         assert budget.missing(it.run, used(tokens=10**9)) == ""
+
+
+@pytest.mark.parametrize("share", [False, True], ids=["of the run", "of a nested plan"])
+def test_what_fits_no_budget_stands_at_the_door_once_however_much_is_said_meanwhile(share):
+    """Each word was weighed with twice as many of it: after thirty of them a run did nothing else any more."""
+    budgets = {"budgets": {"tool_calls": 1}}
+    plan = [{"id": "g", "plan": {"steps": [A, B]}, **budgets}] if share else [A, B]
+    with lab(plan, **({} if share else budgets)) as it:
+        for _ in range(6):
+            it.feed(Note(text="still there?", who=ANN))
+            assert len(it.run.ready_heap) == 1
+        it.returns("g/a" if share else "a", 1)
+        for _ in range(6):
+            assert it.run.state == "failed"
+            it.feed(Resume(who=ANN))
+        assert len(it.run.ready_heap) <= 6

@@ -68,6 +68,14 @@ def test_an_answer_after_a_failure_decides(cli):
     assert cli.json("status", "r1")[1]["tasks"]["T2"]["result"] == {"total": 7}
 
 
+@pytest.mark.parametrize("word", [("reject",), ("edit", "total=1"), ("answer", "3")], ids=lambda w: w[0])
+def test_an_empty_digest_is_no_leave_to_answer_whatever_is_asked_by_now(word, waiting, cli):
+    verb, *rest = word
+    shown = cli(verb, "r1", "T3", *rest, "--digest", "")
+    assert (shown.code, shown.err.startswith("E-USAGE --digest: it is empty; ")) == (2, True)
+    assert cli.json("status", "r1")[1]["questions"] == [waiting]
+
+
 def test_an_answer_that_is_no_json_is_wrong_usage(cli, waiting):
     shown = cli("answer", "r1", "T3", "yes")
     assert shown.code == 2

@@ -390,7 +390,16 @@ def test_an_exception_of_a_write_that_proves_nothing_is_an_unknown_result(decide
 def test_the_wait_that_the_other_side_asks_for_is_kept(decider):
     d = decider()
     assert d.observe("rate_limited", retry_after_s=90).delay_s == 90
-    assert d.observe("rate_limited", retry_after_s=-3).delay_s < 90
+    for no_time in (-3, float("nan")):
+        assert d.observe("rate_limited", retry_after_s=no_time).delay_s < 90
+
+
+@pytest.mark.parametrize("wait", [3601, 1e18, float("inf")])
+def test_whoever_asks_for_a_wait_that_nobody_waits_has_no_quota_left(wait, decider):
+    d = decider()
+    found = d.observe("rate_limited", retry_after_s=wait)
+    assert (found.signal, found.action) == ("quota_exhausted", "escalate")
+    assert d.observe("success").decision == "done"
 
 
 # ── going on ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -119,7 +119,8 @@ def run_signal_is_true(log: Checker, event: Event) -> Said:
 
 def low_budget_signalled(log: Checker, event: Event) -> Said:
     """A budget that has become low while the run is running is signalled in the batch that makes it low."""
-    del event
+    if event.type == "move_refused":
+        return None  # noted by itself at any moment, and active time runs on; nothing is decided with it
     run = log.run
     if log.by_caller or run.state is not RunState.RUNNING or run.account.band != "ok" or not run.limited:
         return None

@@ -5,7 +5,6 @@ budget and the law against repeating a write are checked, each time anew.
 """
 
 from collections.abc import Iterable, Mapping
-from heapq import heappush
 from typing import Any
 
 from fsm_agent.core import canon
@@ -48,8 +47,9 @@ def schedule(turn: Turn) -> list[tuple[Order, str]]:
     while heap and run.wish == "none" and not run.barred:
         order, name = heap[0]
         task = run.tasks[name]
-        if task.order != order or not task.ready or (task.not_before and task.not_before > turn.now):
-            run.take(heap)  # stale, or the back-off timer brings it back
+        waits = not task.ready or (task.not_before and task.not_before > turn.now)
+        if task.order != order or waits or (held and held[-1] == heap[0]):
+            run.take(heap)  # stale, or the back-off timer brings it back, or it stands there twice
             continue
         if task.parent and not batches.admits(run, task):
             batches.park(run, task)
@@ -61,7 +61,7 @@ def schedule(turn: Turn) -> list[tuple[Order, str]]:
             held.append((order, name))
         groups.tidy(turn)
     for entry in held:
-        heappush(heap, entry)
+        run.give_back(heap, entry)
     return held
 
 

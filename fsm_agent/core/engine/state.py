@@ -38,6 +38,7 @@ class Journal:
         self.puts: list[tuple[dict[Any, Any], Any, Any]] = []
         self.orders: dict[int, tuple[dict[Any, Any], tuple[Any, ...]]] = {}
         self.taken: list[tuple[list[Any], Any]] = []
+        self.back: dict[tuple[int, Any], int] = {}
         self.grew = False
         self.scalars = {name: getattr(run, name) for name in _SCALARS}
         self.account = run.account.clone()
@@ -245,7 +246,11 @@ class Run:
             if name in self.tasks:
                 self.tasks[name] = task
         for heap, entry in journal.taken:
-            heappush(heap, entry)
+            times = journal.back.get((id(heap), entry), 0)
+            if times:
+                journal.back[id(heap), entry] = times - 1  # the turn itself has put it back
+            else:
+                heappush(heap, entry)
         if journal.grew or replanned:
             self._forget()
 
@@ -262,6 +267,12 @@ class Run:
         if self.journal is not None:
             self.journal.taken.append((heap, entry))
         return entry
+
+    def give_back(self, heap: list[Any], entry: Any) -> None:
+        """Put back what :meth:`take` took out in this turn."""
+        heappush(heap, entry)
+        if self.journal is not None:
+            self.journal.back[id(heap), entry] = self.journal.back.get((id(heap), entry), 0) + 1
 
     def index(self, task: Task) -> None:
         """Enter a pending *task* into the heaps that will find it."""

@@ -41,32 +41,54 @@ async def approve(screen: Screen, *, run: str, task: str, digest: str, note: str
     )
 
 
-async def reject(screen: Screen, *, run: str, task: str, digest: str, note: str, by: str | None) -> Outcome:
+def _meant(digest: str | None) -> str:
+    """Return the digest that was stated; empty if none was.
+
+    Raises:
+        UsageError: It is empty, as by a variable of a script that was not set: that is no leave to answer just anything.
+    """
+    if digest == "":
+        raise UsageError(
+            "--digest: it is empty; give the first 8 digits of the request's digest, or leave it out"
+        )
+    return digest or ""
+
+
+async def reject(
+    screen: Screen, *, run: str, task: str, digest: str | None, note: str, by: str | None
+) -> Outcome:
     """Say no."""
     who = places.speaker(screen, by, note)
-    word = Reject(task=task, digest=digest, who=who)
+    word = Reject(task=task, digest=_meant(digest), who=who)
     return await _say(screen, run, word, f"{task}: {who.by} rejected it")
 
 
 async def edit(
-    screen: Screen, *, run: str, task: str, args: Mapping[str, Any], digest: str, note: str, by: str | None
+    screen: Screen,
+    *,
+    run: str,
+    task: str,
+    args: Mapping[str, Any],
+    digest: str | None,
+    note: str,
+    by: str | None,
 ) -> Outcome:
     """Change arguments of a call that waits."""
     who = places.speaker(screen, by, note)
     return await _say(
         screen,
         run,
-        Edit(task=task, args=args, digest=digest, who=who),
+        Edit(task=task, args=args, digest=_meant(digest), who=who),
         f"{task}: {who.by} changed {', '.join(args)}; it is asked again",
     )
 
 
 async def answer(
-    screen: Screen, *, run: str, task: str, value: Any, digest: str, note: str, by: str | None
+    screen: Screen, *, run: str, task: str, value: Any, digest: str | None, note: str, by: str | None
 ) -> Outcome:
     """Answer a question."""
     who = places.speaker(screen, by, note)
-    word = Answer(task=task, value=value, digest=digest, who=who)
+    word = Answer(task=task, value=value, digest=_meant(digest), who=who)
     return await _say(screen, run, word, f"{task}: {who.by} answered")
 
 

@@ -43,7 +43,6 @@ MEANT: Final = opt(
     "--digest",
     "the digest of the request that is meant, if it may have been followed by another",
     "HEX8",
-    default="",
 )
 
 ROWS: Final = (

@@ -15,6 +15,7 @@ from fsm_agent.core import canon
 from fsm_agent.core.audit.answers import Explained
 from fsm_agent.core.audit.why import explain
 from fsm_agent.core.classification.fingerprint import fingerprint
+from fsm_agent.core.classification.waits import wait_s
 from fsm_agent.core.engine import decider as core
 from fsm_agent.core.engine.caller import Seen
 from fsm_agent.core.engine.records import RUN
@@ -182,7 +183,8 @@ class Decider:
             args: Its arguments. Other arguments, or another tool, are another strategy.
             applied: ``no``, ``maybe`` or ``yes``: what is proved about the effect. Left out, an exception says so
                 itself, and of a signal nothing is proved.
-            retry_after_s: How long the other side asked to be left alone.
+            retry_after_s: How long the other side asked to be left alone; what is no time (negative, not a number)
+                says nothing.
             result: Of an effect that was found (``reconciled_applied``), or of a success.
 
         Raises:
@@ -206,8 +208,9 @@ class Decider:
             words = words or str((outcome.error or {}).get("message", ""))
             if applied is not None:
                 outcome = outcome._replace(applied=applied_named(applied) or outcome.applied)
-        if retry_after_s is not None:
-            outcome = outcome._replace(retry_after_us=max(0, round(retry_after_s * 1_000_000)))
+        wait = None if retry_after_s is None else wait_s(retry_after_s)
+        if wait is not None:
+            outcome = outcome._replace(retry_after_us=round(wait * 1_000_000))
         found = _copy(result)
         if signal is Signal.SUCCESS:
             outcome = outcome._replace(value=found)

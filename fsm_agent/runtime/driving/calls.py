@@ -30,7 +30,7 @@ from fsm_agent.core.inputs import (
 )
 from fsm_agent.core.signals import Effect, Signal
 from fsm_agent.core.tools import ToolSpec, argument_faults
-from fsm_agent.runtime.driving.outstanding import OpenCall, leave_behind, left_behind
+from fsm_agent.runtime.driving.outstanding import OpenCall, goes_out, is_back, is_out
 from fsm_agent.runtime.secrets.vault import Vault
 from fsm_agent.runtime.tools.context import CallContext
 from fsm_agent.runtime.tools.endings import (
@@ -122,7 +122,6 @@ class Calls:
         finally:
             self._closed = True
             self._threads.close()
-            leave_behind(self._open)
             for one in self._open:
                 if one.timer is not None:
                     one.timer.cancel()
@@ -149,7 +148,7 @@ class Calls:
     def running(self, task: str, attempt: int) -> bool:
         """Return whether a call of this attempt still runs in this process, waited for or not: its effect may still come."""
         attempt_of = (self._run_id, task, attempt)
-        return any(one.may_be(attempt_of) for one in self._open) or left_behind(attempt_of)
+        return any(one.may_be(attempt_of) for one in self._open) or is_out(attempt_of)
 
     def start(self, call: Call) -> None:
         """Start a tool call. Its end is reported as :class:`Returned`, its reports as :class:`Progressed`."""
@@ -229,6 +228,7 @@ class Calls:
         if callee.context is not None:
             kwargs[callee.context] = one.context
         if callee.is_async:
+            goes_out(one)
             name = f"{spec.name} of {one.task}, attempt {one.attempt}"
             one.handle = self._loop.create_task(self._drive(one, kwargs), name=name)
             one.handle.add_done_callback(partial(self._driven, one))
@@ -240,9 +240,11 @@ class Calls:
             return Signal.TRANSIENT_ERROR, "E-THREADS", words
         else:
             context = contextvars.copy_context()
+            goes_out(one)
             try:
                 self._threads.run(lambda: context.run(self._work, one, kwargs))
             except RuntimeError as error:
+                is_back(one)
                 return (
                     Signal.TRANSIENT_ERROR,
                     "E-THREADS",
@@ -355,6 +357,7 @@ class Calls:
 
     def _ended(self, one: OpenCall, ending: Ending, at_us: int) -> None:
         self._open.discard(one)
+        is_back(one)
         if one.given_up and not one.callee.is_async:
             self._abandoned -= 1
         if one.timer is not None:

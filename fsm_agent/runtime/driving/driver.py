@@ -26,7 +26,7 @@ from fsm_agent.core.inputs import (
 from fsm_agent.core.machine import RunState
 from fsm_agent.runtime.driving.engine import Engine
 from fsm_agent.runtime.driving.inbox import Inbox
-from fsm_agent.runtime.driving.letters import says_absent
+from fsm_agent.runtime.driving.letters import refuse_absent
 from fsm_agent.runtime.planning.planner import Planner, ask
 
 FLUSH_S = 0.2
@@ -128,23 +128,14 @@ class Driver:
             FsmAgentError: It is no word at all; nothing changed.
         """
         self._check()
-        self._not_while_running(word)
+        if self._calls is not None:
+            refuse_absent(self.engine.run, word, self._calls.running)
         try:
             self._carry_out(self.engine.feed(word, letter=letter))
         except StoreError as error:
             self._fail(error)
             raise
         self._after()
-
-    def _not_while_running(self, word: Input) -> None:
-        """A person's ``absent`` never counts while the call in question is still out here."""
-        task = self.engine.run.tasks.get(says_absent(word))
-        if task is not None and self._calls is not None and self._calls.running(task.id, task.attempt):
-            raise RefusedError(
-                f"task {task.id}: its call is still running here, so absent proves nothing yet; wait for it",
-                task=task.id,
-                code="E-STILL-RUNNING",
-            )
 
     def _check(self) -> None:
         if self.failure is not None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.inputs import (
     Answer,
@@ -45,6 +46,26 @@ def says_absent(word: Input) -> str:
     if isinstance(word, Answer) and isinstance(word.value, dict) and word.value.get("decide") == "absent":
         return word.task
     return ""
+
+
+def refuse_absent(run: Run, word: Input, out: Callable[[str, int], bool]) -> None:
+    """A person's ``absent`` never counts while the call in question is still out here.
+
+    Args:
+        run: The state.
+        word: What a person says.
+        out: Whether a call of this task and attempt is out.
+
+    Raises:
+        RefusedError: *word* says it of such a call; nothing was changed.
+    """
+    task = run.tasks.get(says_absent(word))
+    if task is not None and out(task.id, task.attempt):
+        raise RefusedError(
+            f"task {task.id}: its call is still running here, so absent proves nothing yet; wait for it",
+            task=task.id,
+            code="E-STILL-RUNNING",
+        )
 
 
 def to_letter(word: Word) -> dict[str, Any]:

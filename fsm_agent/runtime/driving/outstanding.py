@@ -1,12 +1,11 @@
-"""Calls and probes that are out in this process, also those whose controller was closed while they ran.
+"""Calls and probes that are out in this process, also those of a controller that was closed, or has lost the run.
 
-A thread cannot be ended, and an async tool may refuse to be. Whoever opens the run in this process again has to know
-of such a call: its effect may still come, so nobody is believed that there is none.
+A thread cannot be ended, and an async tool may refuse to be. Whoever owns the run in this process after that has to
+know of such a call: its effect may still come, so nobody is believed that there is none.
 """
 
 import asyncio
 import threading
-from collections.abc import Iterable
 from weakref import WeakSet
 
 import attrs
@@ -73,17 +72,24 @@ class OpenCall:
         return f"the probe of {self.spec.name}" if self.lookup else f"the repetition of {self.spec.name}"
 
 
-_left: WeakSet[OpenCall] = WeakSet()
-_left_lock = threading.Lock()
+_out: WeakSet[OpenCall] = WeakSet()
+_lock = threading.Lock()
 
 
-def leave_behind(calls: Iterable[OpenCall]) -> None:
-    """Keep in mind *calls* that run on though their controller is closed, while they do."""
-    with _left_lock:
-        _left.update(one for one in calls if not one.lookup)
+def goes_out(call: OpenCall) -> None:
+    """Know of *call* from now on; it is about to be made. What only looks need not be known of."""
+    if not call.lookup:
+        with _lock:
+            _out.add(call)
 
 
-def left_behind(attempt: Attempt) -> bool:
-    """Return whether a call of *attempt* runs on in this process though its controller was closed."""
-    with _left_lock:
-        return any(one.runs_on and one.may_be(attempt) for one in _left)
+def is_back(call: OpenCall) -> None:
+    """Forget *call*: it has ended, and its controller knows."""
+    with _lock:
+        _out.discard(call)
+
+
+def is_out(attempt: Attempt) -> bool:
+    """Return whether a call of *attempt* runs in this process, whoever made it, and whoever owns the run by now."""
+    with _lock:
+        return any(one.runs_on and one.may_be(attempt) for one in _out)
