@@ -11,6 +11,7 @@ from weakref import WeakSet
 import attrs
 
 from fsm_agent.core.inputs import NO_USAGE, Probe, Usage
+from fsm_agent.core.signals import Effect
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.tools.context import CallContext
 from fsm_agent.runtime.tools.endings import Ending
@@ -53,9 +54,14 @@ class OpenCall:
     handle: asyncio.Task[Ending] | None = None
     timer: asyncio.TimerHandle | None = None
 
+    @property
+    def writes(self) -> bool:
+        """Whether it may have an effect: it calls what is no read, and does not only look what became of such a call."""
+        return self.spec.effect is not Effect.READ and not self.lookup
+
     def may_be(self, attempt: Attempt) -> bool:
         """Whether it may have the effect of *attempt*."""
-        return (self.run, self.task, self.attempt) == attempt and not self.lookup
+        return (self.run, self.task, self.attempt) == attempt and self.writes
 
     @property
     def runs_on(self) -> bool:
@@ -77,16 +83,17 @@ _lock = threading.Lock()
 
 
 def goes_out(call: OpenCall) -> None:
-    """Know of *call* from now on; it is about to be made. What only looks need not be known of."""
-    if not call.lookup:
+    """Know of *call* from now on; it is about to be made. What has no effect need not be known of."""
+    if call.writes:
         with _lock:
             _out.add(call)
 
 
 def is_back(call: OpenCall) -> None:
     """Forget *call*: it has ended, and its controller knows."""
-    with _lock:
-        _out.discard(call)
+    if call.writes:
+        with _lock:
+            _out.discard(call)
 
 
 def is_out(attempt: Attempt) -> bool:
