@@ -326,15 +326,17 @@ class RunController:
         """Say yes to the request with this digest (at least its first 8 hex digits)."""
         self._thread.wait(self._controller.approve(task, digest=digest, by=by, note=note))
 
-    def reject(self, task: str, *, by: str, note: str = "", digest: str = "") -> None:
+    def reject(self, task: str, *, by: str, note: str = "", digest: str | None = None) -> None:
         """Say no: the task is cancelled. With *digest* only to that request, and not to one that came after it."""
         self._thread.wait(self._controller.reject(task, by=by, note=note, digest=digest))
 
-    def edit(self, task: str, args: Mapping[str, Any], *, by: str, note: str = "", digest: str = "") -> None:
+    def edit(
+        self, task: str, args: Mapping[str, Any], *, by: str, note: str = "", digest: str | None = None
+    ) -> None:
         """Change arguments of a waiting call; it is asked again. *digest* as for :meth:`reject`."""
         self._thread.wait(self._controller.edit(task, args, by=by, note=note, digest=digest))
 
-    def answer(self, task: str, value: Any, *, by: str, note: str = "", digest: str = "") -> None:
+    def answer(self, task: str, value: Any, *, by: str, note: str = "", digest: str | None = None) -> None:
         """Answer a question. *digest* as for :meth:`reject`."""
         self._thread.wait(self._controller.answer(task, value, by=by, note=note, digest=digest))
 

@@ -149,9 +149,8 @@ def from_body(body: bytes) -> Event:
         raise CorruptError(
             f"event: the stored bytes are no event ({error}); nothing was read from them"
         ) from None
-    return tuple.__new__(
-        Event, (seq, at, name, data, task, cause, tx, actor)
-    )  # by keyword it takes twice as long
+    # Event(…) takes nearly twice as long
+    return tuple.__new__(Event, (seq, at, name, data, task, cause, tx, actor))
 
 
 def _is_batch(tx: Any) -> bool:

@@ -162,11 +162,11 @@ class Approve:
 
 @attrs.frozen(kw_only=True)
 class Reject:
-    """No; the note reaches whoever plans next. ``digest``: that of the request it answers; empty for the open one."""
+    """No; the note reaches whoever plans next. ``digest``: that of the request it answers; None for whichever is open."""
 
     task: str
     who: Person
-    digest: str = ""
+    digest: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -176,7 +176,7 @@ class Edit:
     task: str
     args: Mapping[str, Any]
     who: Person
-    digest: str = ""
+    digest: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -189,7 +189,7 @@ class Answer:
     task: str
     value: Any
     who: Person
-    digest: str = ""
+    digest: str | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -278,26 +278,9 @@ class Note:
     task: str | None = None
 
 
-Input = (
-    Create
-    | TakeOver
-    | Tick
-    | Returned
-    | Progressed
-    | Probed
-    | Approve
-    | Reject
-    | Edit
-    | Answer
-    | SetInputs
-    | Ask
-    | Resume
-    | RetryTask
-    | ReconcileAs
-    | Proposed
-    | Replan
-    | Note
-)
+Word = Approve | Reject | Edit | Answer | SetInputs | Ask | Resume | RetryTask | ReconcileAs | Replan | Note
+"""What a person says."""
+Input = Create | TakeOver | Tick | Returned | Progressed | Probed | Proposed | Word
 
 
 class Call(NamedTuple):

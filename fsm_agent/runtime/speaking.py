@@ -22,12 +22,13 @@ from fsm_agent.core.inputs import (
     Resume,
     RetryTask,
     SetInputs,
+    Word,
 )
 from fsm_agent.core.plans.plan import Plan
 from fsm_agent.runtime.driving.delivery import deliver
 from fsm_agent.runtime.driving.driver import Driver
 from fsm_agent.runtime.driving.engine import Engine
-from fsm_agent.runtime.driving.letters import Word, to_letter
+from fsm_agent.runtime.driving.letters import to_letter
 from fsm_agent.runtime.driving.owner import is_dead
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.runtime.proof.heads import Heads
@@ -173,17 +174,19 @@ class Speaking:
         """Say yes to the request with this digest (at least its first 8 hex digits)."""
         await self.say(Approve(task=task, digest=digest, who=self._who(by, note)))
 
-    async def reject(self, task: str, *, by: str, note: str = "", digest: str = "") -> None:
+    async def reject(self, task: str, *, by: str, note: str = "", digest: str | None = None) -> None:
         """Say no: the task is cancelled. With *digest* only to that request, and not to one that came after it."""
         await self.say(Reject(task=task, who=self._who(by, note), digest=digest))
 
     async def edit(
-        self, task: str, args: Mapping[str, Any], *, by: str, note: str = "", digest: str = ""
+        self, task: str, args: Mapping[str, Any], *, by: str, note: str = "", digest: str | None = None
     ) -> None:
         """Change arguments of a waiting call; it is asked again. *digest* as for :meth:`reject`."""
         await self.say(Edit(task=task, args=args, who=self._who(by, note), digest=digest))
 
-    async def answer(self, task: str, value: Any, *, by: str, note: str = "", digest: str = "") -> None:
+    async def answer(
+        self, task: str, value: Any, *, by: str, note: str = "", digest: str | None = None
+    ) -> None:
         """Answer a question. *digest* as for :meth:`reject`."""
         await self.say(Answer(task=task, value=value, who=self._who(by, note), digest=digest))
 

@@ -311,7 +311,7 @@ def _told(verb: str, fields: dict[str, Node], who: Person, real: Node | None) ->
             args=_arguments(fields["args"]) if "args" in fields else None,
             digest=fields["digest"].words() if "digest" in fields else None,
         )
-    digest = fields["digest"].words() if "digest" in fields else ""
+    digest = fields["digest"].words() if "digest" in fields else None
     if verb == "reject":
         return Reject(task=task, digest=digest, who=who)
     if verb == "edit":

@@ -28,12 +28,13 @@ from fsm_agent.core.inputs import (
     Returned,
     StopCall,
     Tick,
+    Word,
 )
 from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.replanning import prompt
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.driving.engine import Engine
-from fsm_agent.runtime.driving.letters import Word, says_absent
+from fsm_agent.runtime.driving.letters import refuse_absent
 from fsm_agent.runtime.secrets.hiding import hidden
 from fsm_agent.runtime.tools.endings import Judge
 from fsm_agent.stores.base import Store
@@ -127,7 +128,7 @@ class VirtualRun:
         """Feed what a person says."""
         self._inputs += 1
         try:
-            self._not_while_out(word)
+            refuse_absent(self.engine.run, word, self._is_out)
             commands = self.engine.feed(hidden(word, self.engine.run, self._judge.vault))
         except StoreError:
             raise
@@ -135,15 +136,6 @@ class VirtualRun:
             self.refused.append(str(error))
             commands = []
         self._took(commands)
-
-    def _not_while_out(self, word: Word) -> None:
-        task = self.engine.run.tasks.get(says_absent(word))
-        if task is not None and self._is_out(task.id, task.attempt):
-            raise RefusedError(
-                f"task {task.id}: its call is still under way, so absent proves nothing yet; wait for it",
-                task=task.id,
-                code="E-STILL-RUNNING",
-            )
 
     def _took(self, commands: list[Command]) -> None:
         """Keep the commands for later, and see whether somebody has something to say to what has just happened."""

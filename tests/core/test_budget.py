@@ -4,7 +4,7 @@ import pytest
 
 from fsm_agent.core.engine import budget
 from fsm_agent.core.inputs import Note, Progressed, Resume, Usage
-from tests.core.kit import ANN, lab, refused
+from tests.core.kit import ANN, lab, refused, tool
 
 A, B, C = ({"id": n, "tool": "look", "args": {"n": n}} for n in "abc")
 
@@ -78,6 +78,18 @@ def test_a_probe_whose_call_is_used_by_somebody_else_meanwhile_is_not_sent_and_a
         assert it.probes() == []
         assert it.decisions("a")[1:] == [("reconcile_inconclusive", "escalate")]
         assert "no probe was sent: 3 tool calls would be used, 2 are allowed" in it.question("a").say
+
+
+@pytest.mark.parametrize("later", [(), (tool("put", "write"),)], ids=["gone", "a write by now"])
+def test_a_look_up_that_no_tool_can_make_any_more_is_decided_on_once(later):
+    with lab([{"id": "a", "tool": "put"}], tools=(tool("put", "idempotent"),)) as it:
+        it.times_out("a")
+        assert it.decisions("a") == [("outcome_unknown", "reconcile")]
+        it.crash(tools=later)
+        it.until_due()
+        assert it.probes() == []
+        assert it.decisions("a")[1:] == [("reconcile_inconclusive", "escalate")]
+        assert it.question("a").answers == ("applied", "absent", "abort")
 
 
 def test_tokens_are_reserved_while_a_call_runs_and_settled_when_it_ends():

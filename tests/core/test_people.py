@@ -121,7 +121,7 @@ def test_every_other_word_may_say_which_request_it_answers_and_then_answers_no_o
             it.approve("a")
             it.fails("a", "auth_denied", "no")
         digest = it.question("a").digest
-        for other in ("0" * 64, digest[:7], "yes", digest[::-1], True):
+        for other in ("0" * 64, digest[:7], "yes", digest[::-1], True, "", 0, [], {}):
             with refused("E-DIGEST"):
                 it.feed(say(other))
         assert it.question("a").digest == digest

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fsm_agent import RunController
@@ -32,8 +32,15 @@ LETTERS = st.fixed_dictionaries(
 ) | st.dictionaries(st.sampled_from(["kind", "who", "x"]), VALUES, max_size=3)
 
 
+ABSENT = [  # of tasks that have no name that could be looked up
+    {"kind": "ReconcileAs", "task": ["t"], "verdict": "absent", "result": None, "evidence": "x", "who": WHO},
+    {"kind": "Answer", "task": {}, "value": {"decide": "absent", "evidence": "x"}, "who": WHO},
+]
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.lists(LETTERS, min_size=1, max_size=6))
+@example(ABSENT)
 def test_any_letter_is_answered_and_the_log_stays_clean(letters):
     async def scenario():
         store = open_store(None)
@@ -63,6 +70,7 @@ def test_a_living_owner_answers_rubbish_too_and_goes_on():
                 {"kind": "SetInputs", "values": {"x": 1}, "who": WHO},
                 {"kind": "Approve", "task": 7, "digest": None, "who": WHO},
                 {"kind": ["Note"], "who": WHO},
+                *ABSENT,
             ]
             numbers = [store.post("r", body, now_us=1) for body in rubbish]
             while any(store.letter(number).answer is None for number in numbers):  # noqa: ASYNC110 - as attach does

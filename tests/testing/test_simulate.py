@@ -182,7 +182,7 @@ def test_a_person_cannot_say_absent_while_the_call_is_still_out():
     verdict = {"reconcile": "a", "as": "absent", "evidence": "I looked"}
     early = run([step("a")], slow, {"at_s": 20, "do": verdict})
     assert (early.run, early.effects, early.calls) == ("done", {"t": 1}, {"t": 1})
-    assert "still under way" in early.refused[0]
+    assert "still running here" in early.refused[0]
     dead = {"t": write({"timeout": True}, {"return": 1}, timeout_s=10, settle_s=1)}
     late = run([step("a")], dead, {"at_s": 20, "do": verdict})
     assert (late.run, late.effects, late.calls) == ("done", {"t": 1}, {"t": 2})

@@ -17,7 +17,7 @@ from fsm_agent.core.engine import budget, people, spoken, wishes
 from fsm_agent.core.engine.ending import check_constraints, proceed
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.outcomes import ended, inconclusive, probed, progressed, returned
-from fsm_agent.core.engine.policy import has_probe, settle_us
+from fsm_agent.core.engine.policy import no_probe, settle_us
 from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn
@@ -50,13 +50,13 @@ from fsm_agent.core.inputs import (
     TakeOver,
     Tick,
     Usage,
+    Word,
 )
 from fsm_agent.core.machine import FINAL_RUN_STATES, MACHINES_DIGEST, TaskState
 from fsm_agent.core.plans.members import walk
 from fsm_agent.core.replanning import repairing, replanning, review
 from fsm_agent.core.replanning.briefing import briefing
 from fsm_agent.core.signals import Applied, Signal
-from fsm_agent.core.tools import ToolSpec
 
 __all__ = ["advance", "apply", "commands", "decide"]
 
@@ -126,7 +126,7 @@ def _handle(turn: Turn, given: Input) -> None:
             _hear(turn, given)
 
 
-def _hear(turn: Turn, given: spoken.Word) -> None:
+def _hear(turn: Turn, given: Word) -> None:
     """Weigh what a person says."""
     match given:
         case Approve():
@@ -273,7 +273,7 @@ def _send_probe(turn: Turn, task: Task) -> None:
         data = {"verdict": "inconclusive", "evidence": words, "by": "door", "attempt": task.attempt}
         turn.emit("reconciled", {**data, "probe_at": early}, task.id)
         return
-    why = budget.lacking(run, task, Usage()) or _no_probe(run, task, spec)
+    why = budget.lacking(run, task, Usage()) or no_probe(run, task)
     if why:
         inconclusive(turn, task, f"no probe was sent: {why}", by="door")
         return
@@ -287,15 +287,6 @@ def _send_probe(turn: Turn, task: Task) -> None:
         },
         task.id,
     )
-
-
-def _no_probe(run: Run, task: Task, spec: ToolSpec | None) -> str:
-    """Return why there is nothing to ask *task* by, in words; empty if there is."""
-    if spec is None or not has_probe(run, task):
-        return f"{task.tool} has no probe"
-    if not spec.reconcile and run.wish != "none":
-        return f"the run is asked to {run.wish}, so the call is not repeated"
-    return ""
 
 
 def commands(run: Run, events: Iterable[Event]) -> list[Command]:

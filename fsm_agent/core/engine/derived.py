@@ -5,7 +5,7 @@ The engine raises them here, and the audit asks here what it should have raised.
 
 from typing import Any
 
-from fsm_agent.core.engine import stall
+from fsm_agent.core.engine import breaker, stall
 from fsm_agent.core.engine.arguments import scope_of
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
@@ -16,24 +16,24 @@ from fsm_agent.core.signals import REPEATABLE, Signal
 _PENDING = (TaskState.PENDING, TaskState.AWAITING)
 
 
-def failure(run: Run, task: Task, signal: Signal, asked_us: int | None = None) -> tuple[Signal, str]:
+def failure(run: Run, task: Task, signal: Signal, retry_after_us: int | None = None) -> tuple[Signal, str]:
     """Return the signal that a failed task fires, and why it is another one than *signal*; empty if it is not.
 
     What is worth retrying keeps its name and its budget, unless the other side asks to be left alone for longer than
-    anybody waits in silence (``longest_wait_s``): that is a quota which is gone. A read whose call has given the same answers too often,
-    in whatever step and with whatever in between, has stalled; the same failure too often in a row on one step and
-    strategy is a repeated error.
+    anybody waits in silence (``longest_wait_s``): that is a quota which is gone. A read whose call has given the same
+    answers too often, in whatever step and with whatever in between, has stalled; the same failure too often in a row
+    on one step and strategy is a repeated error.
 
     Args:
         run: The state; the task has moved to failed.
         task: The task.
         signal: What its outcome, or the door, said.
-        asked_us: How long the other side asks to be left alone, in microseconds, or None.
+        retry_after_us: How long the other side asks to be left alone, in microseconds, or None.
     """
-    if asked_us is not None and signal in (Signal.RATE_LIMITED, Signal.TRANSIENT_ERROR):
+    if retry_after_us is not None and signal in breaker.FAILURES:
         longest = run.rules.params.get("longest_wait_s")
-        if longest is not None and asked_us > longest * 1_000_000:
-            words = f"{signal.value}, and it asks to be left alone for {asked_us / 1e6:g} s"
+        if longest is not None and retry_after_us > longest * 1_000_000:
+            words = f"{signal.value}, and it asks to be left alone for {retry_after_us / 1e6:g} s"
             return Signal.QUOTA_EXHAUSTED, f"{words} (at most {longest:g} s are waited)"
     if signal not in REPEATABLE or task.trouble is None:
         return signal, ""
@@ -44,7 +44,7 @@ def failure(run: Run, task: Task, signal: Signal, asked_us: int | None = None) -
         )
     times, threshold = task.trouble.streak, int(run.rules.params["repeat_threshold"])
     if task.trouble.fingerprint and times >= threshold:
-        return Signal.REPEATED_ERROR, (f"{signal.value} {times} times in a row (threshold {threshold})")
+        return Signal.REPEATED_ERROR, f"{signal.value} {times} times in a row (threshold {threshold})"
     return signal, ""
 
 

@@ -35,7 +35,7 @@ from fsm_agent.core.signals import Signal
 from fsm_agent.core.tools import argument_faults
 
 
-def _question(turn: Turn, name: str, *kinds: str, digest: str = "") -> Question:
+def _question(turn: Turn, name: str, *kinds: str, digest: str | None = None) -> Question:
     run = turn.run
     if name != RUN:
         task_named(run, name)
@@ -54,7 +54,7 @@ def _question(turn: Turn, name: str, *kinds: str, digest: str = "") -> Question:
             task=name,
             code="E-OTHER-QUESTION",
         )
-    if digest:
+    if digest is not None:
         _same_request(name, question, digest, "answer")
     if question.expires_at is not None and turn.now >= question.expires_at:
         raise RefusedError(

@@ -26,9 +26,6 @@ STRENGTH: Final = ("none", "pause", "abort", "cancel")
 
 Facts = dict[str, str | int]
 
-_NEWER: Final = "longest_wait_s"
-"""A param that the tables in logs of the first release do not have."""
-
 _CAPS: Final = {name: bounds[1] for name, bounds in DOMAIN.items() if isinstance(bounds[1], int)}
 
 
@@ -62,7 +59,9 @@ def facts_of(run: Run, task: Task | None, signal: str) -> Facts:
     facts["optional"] = "yes" if spare else "no"
     repeats = task.effect == "idempotent" and run.wish == "none"
     can_ask = repeats or (spec is not None and spec.reconcile)
-    facts["has_reconcile"] = "yes" if can_ask and not _too_dear(run, task) else "no"
+    if signal == Signal.RECONCILE_INCONCLUSIVE.value and run.rules.newer:
+        can_ask = not no_probe(run, task)  # else it would be decided on, to no end, until no look-up is left
+    facts["has_reconcile"] = "yes" if can_ask and not _beyond_budget(run, task) else "no"
     trouble = task.trouble
     facts["signal_count"] = _capped("signal_count", 1 + (trouble.seen.get(signal, 0) if trouble else 0))
     if trouble is not None:
@@ -71,12 +70,12 @@ def facts_of(run: Run, task: Task | None, signal: str) -> Facts:
     return facts
 
 
-def _too_dear(run: Run, task: Task) -> str:
+def _beyond_budget(run: Run, task: Task) -> str:
     """Return why no budget is left to ask what became of a call, in words; empty if there is, or nobody has to ask.
 
     A run of a time when that was no reason not to ask goes on, and is audited, as it began.
     """
-    if task.state is not TaskState.UNKNOWN or _NEWER not in run.rules.params:
+    if task.state is not TaskState.UNKNOWN or not run.rules.newer:
         return ""
     return budget.lacking(run, task, NO_USAGE)
 
@@ -141,20 +140,17 @@ def rule_on(run: Run, task: Task | None, signal: Signal) -> Ruling:
         row, why = outright
         return Ruling({}, row.id, row.decide, why, row)
     facts = facts_of(run, task, signal)
+    seen = shown(facts, table.initial)
     own = own_row(task, state, signal, facts)
     if own is not None:
-        return Ruling(
-            shown(facts, table.initial), own[0], own[1].decide, own[1].say or "the plan says so", None
-        )
+        return Ruling(seen, own[0], own[1].decide, own[1].say or "the plan says so", None)
     row = table.match(machine, state, signal, facts)
     if state == TaskState.FAILED.value and row.decide not in (Decision.RETRY, Decision.SKIP):
         batch = batches.tolerates(run, task) if task is not None else None
         if batch is not None:
             words = f"{batch.id} goes on without a record that fails (on_item_failure)"
-            return Ruling(
-                shown(facts, table.initial), f"plan:{batch.id}.on_item_failure", Decision.SKIP, words, None
-            )
-    return Ruling(shown(facts, table.initial), row.id, row.decide, table.reason(row, signal, facts), row)
+            return Ruling(seen, f"plan:{batch.id}.on_item_failure", Decision.SKIP, words, None)
+    return Ruling(seen, row.id, row.decide, table.reason(row, signal, facts), row)
 
 
 def fire(
@@ -183,8 +179,13 @@ def fire(
     """
     run = turn.run
     facts, rule, decide, why, row = rule_on(run, task, signal)
-    if task is not None and decide is Decision.ESCALATE and (dear := _too_dear(run, task)):
-        because = f"{because}; it cannot be looked up: {dear}"
+    if (
+        task is not None
+        and decide is Decision.ESCALATE
+        and has_probe(run, task)
+        and (why_not := _beyond_budget(run, task))
+    ):
+        because = f"{because}; it cannot be looked up: {why_not}"
     reason = f"{why}: {because}" if because else why
     params: dict[str, Any] = {}
     if decide is Decision.RETRY and task is not None:
@@ -402,3 +403,13 @@ def has_probe(run: Run, task: Task) -> bool:
     """Whether there is a way to ask what became of the task's effect."""
     spec = run.spec_of(task)
     return spec is not None and (spec.reconcile or spec.effect == "idempotent")
+
+
+def no_probe(run: Run, task: Task) -> str:
+    """Return why there is nothing to ask *task* by now, in words; empty if there is."""
+    spec = run.spec_of(task)
+    if spec is None or not has_probe(run, task):
+        return f"{task.tool} has no probe"
+    if not spec.reconcile and run.wish != "none":
+        return f"the run is asked to {run.wish}, so the call is not repeated"
+    return ""

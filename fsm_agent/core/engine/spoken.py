@@ -10,20 +10,8 @@ from typing import Any, Final
 from fsm_agent.core import canon
 from fsm_agent.core.errors import RefusedError, ValueRefusedError
 from fsm_agent.core.inputs import (
-    Answer,
-    Approve,
-    Ask,
-    Edit,
-    Note,
-    ReconcileAs,
-    Reject,
-    Replan,
-    Resume,
-    RetryTask,
-    SetInputs,
+    Word,
 )
-
-Word = Answer | Approve | Ask | Edit | Note | ReconcileAs | Reject | Replan | Resume | RetryTask | SetInputs
 
 _TEXTS: Final = ("task", "text", "evidence")
 _TABLES: Final = ("args", "values")

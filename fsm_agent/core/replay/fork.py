@@ -22,7 +22,7 @@ from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.engine.turn import Turn, actor_of
 from fsm_agent.core.errors import RefusedError
-from fsm_agent.core.events import Event, Head
+from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Env, Outcome, Person
 from fsm_agent.core.machine import FINAL_RUN_STATES, WRITES, RunState, TaskState
 from fsm_agent.core.replay.ledger import Effect, Ledger
@@ -328,8 +328,3 @@ def folded(run: str, events: Iterable[Event]) -> Run:
     for event in events:
         apply(state, event)
     return state
-
-
-def same_head(source: Mapping[str, Any]) -> Head:
-    """Return the parent's head that a fork's first event names."""
-    return Head(source["seq"], bytes.fromhex(source["hash"]))

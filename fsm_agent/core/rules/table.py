@@ -89,6 +89,11 @@ class Table:
     _index: Mapping[Place, Row | tuple[tuple[Row, ...], ...]]
     _outright: dict[Place, tuple[Row, str] | None] = attrs.field(init=False, factory=dict)
 
+    @property
+    def newer(self) -> bool:
+        """Whether it was written after the first release; with a table of that time a run goes on as it began."""
+        return any(param.added and name in self.params for name, param in PARAMS.items())
+
     def match(self, machine: str, state: str, signal: str, facts: Facts) -> Row:
         """Return the one row that answers.
 

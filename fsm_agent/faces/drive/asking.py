@@ -11,11 +11,10 @@ from fsm_agent.core import canon
 from fsm_agent.core.engine.records import RUN, Question
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import UsageError
-from fsm_agent.core.inputs import Answer, Approve, Edit, Person, Reject
+from fsm_agent.core.inputs import Answer, Approve, Edit, Person, Reject, Word
 from fsm_agent.faces.frame.execute import pair
 from fsm_agent.faces.frame.places import person
 from fsm_agent.faces.frame.screen import Screen, duration, safe, short
-from fsm_agent.runtime.driving.letters import Word
 from fsm_agent.runtime.ports import SystemPorts
 
 DIGITS: Final = 4

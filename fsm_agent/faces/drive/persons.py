@@ -12,11 +12,11 @@ from typing import Protocol
 from fsm_agent.core.engine.records import RUN, Question
 from fsm_agent.core.errors import FsmAgentError, RefusedError
 from fsm_agent.core.events import Event
+from fsm_agent.core.inputs import Word
 from fsm_agent.faces.drive import asking
 from fsm_agent.faces.frame.screen import Screen, safe
 from fsm_agent.runtime.controller import RunController
 from fsm_agent.runtime.driving.engine import Listener
-from fsm_agent.runtime.driving.letters import Word
 from fsm_agent.runtime.driving.status import Status
 from fsm_agent.testing import operator
 from fsm_agent.testing.document import Node, ScenarioError

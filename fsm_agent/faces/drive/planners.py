@@ -8,7 +8,6 @@ from fsm_agent.runtime.planning.planner import Planner
 from fsm_agent.runtime.tools.loading import load_planner
 
 MODEL: Final = "model"
-NOBODY: Final = "none"
 FILE: Final = "planner.py"
 """In a directory that is run, the file whose attribute ``planner`` plans when nothing else is said."""
 

@@ -11,10 +11,9 @@ from fsm_agent.core.audit.replay import replay
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import NotFoundError, StoreUnusableError
 from fsm_agent.core.events import Head
-from fsm_agent.core.inputs import Person
+from fsm_agent.core.inputs import Person, Word
 from fsm_agent.faces.frame.screen import Desk, Screen
 from fsm_agent.runtime.controller import RunController
-from fsm_agent.runtime.driving.letters import Word
 from fsm_agent.runtime.driving.owner import is_dead
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.runtime.proof.heads import Heads

@@ -2,16 +2,16 @@
 
 import asyncio
 import io
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
 from fsm_agent.core.audit.replay import one
-from fsm_agent.core.errors import ConfigError, NotFoundError, UsageError
+from fsm_agent.core.errors import NotFoundError, UsageError
 from fsm_agent.core.events import Head, Record
 from fsm_agent.core.machine import FINAL_RUN_STATES
 from fsm_agent.faces.frame import places
+from fsm_agent.faces.frame.files import whole
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look.results import Exported, Line
@@ -83,19 +83,8 @@ def _checkpoints(store: Store, run: str) -> list[bytes]:
 
 
 def _export_to(store: Store, run: str, file: Path) -> Head:
-    """Write beside *file* first, so that it is whole or not there."""
-    part = file.parent / f".{file.name}.{os.getpid()}.part"
-    try:
-        with part.open("xb") as out:
-            head = export_run(store, run, out, checkpoints=_checkpoints(store, run))
-        part.replace(file)
-    except OSError as error:
-        raise ConfigError(
-            f"export to {file}: {error.strerror}; choose a place that can be written"
-        ) from error
-    finally:
-        part.unlink(missing_ok=True)
-    return head
+    with whole("export", file) as out:
+        return export_run(store, run, out, checkpoints=_checkpoints(store, run))
 
 
 def take_in(screen: Screen, *, log: str) -> Outcome:

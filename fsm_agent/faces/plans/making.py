@@ -1,15 +1,14 @@
 """``plan make``: a first plan from a model, checked against the tools, written down; never run."""
 
 import json
-import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core.errors import ConfigError, Fault
+from fsm_agent.core.errors import Fault
 from fsm_agent.core.plans import planning
+from fsm_agent.faces.frame.files import write_whole
 from fsm_agent.faces.frame.screen import Screen, short
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.runtime.planning.llm import Made, ModelPlanner
@@ -46,21 +45,8 @@ async def plan_make(
     specs = {spec.name: spec for spec in box.specs}
     warnings = planning.check(made.plan, specs, default_tool=box.default_tool)
     if output is not None:
-        _write(Path(output), made)
+        write_whole("plan", output, f"{_text(made)}\n".encode())
     return Outcome(Written(made=made, warnings=warnings, file=output))
-
-
-def _write(file: Path, made: Made) -> None:
-    """Write beside *file* first, so that it is whole or not there."""
-    part = file.parent / f".{file.name}.{os.getpid()}.part"
-    try:
-        part.write_text(_text(made) + "\n", "utf-8")
-        part.replace(file)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        raise ConfigError(
-            f"plan make: {file} cannot be written ({os.strerror(error.errno or 0)}); name another file"
-        ) from None
 
 
 def _text(made: Made) -> str:

@@ -9,10 +9,10 @@ from fsm_agent.core.replay.cloudevents import cloud_events
 from fsm_agent.core.replay.ocel import ocel
 from fsm_agent.core.replay.player import Replay
 from fsm_agent.faces.frame import places
+from fsm_agent.faces.frame.files import write_whole
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look.results import Exported
-from fsm_agent.faces.replay.files import write_whole
 
 
 def _ocel(log: Replay) -> bytes:

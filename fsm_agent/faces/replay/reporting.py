@@ -13,10 +13,10 @@ from fsm_agent.core.replay.player import Replay
 from fsm_agent.core.replay.story import Story, story
 from fsm_agent.core.rules import table as tables
 from fsm_agent.faces.frame import places
+from fsm_agent.faces.frame.files import write_whole
 from fsm_agent.faces.frame.screen import Screen, safe
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look.data import head as head_data
-from fsm_agent.faces.replay.files import write_whole
 from fsm_agent.faces.replay.sources import read_stdin
 from fsm_agent.faces.report.page import page
 from fsm_agent.runtime.configs import with_lines

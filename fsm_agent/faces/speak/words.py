@@ -15,12 +15,12 @@ from fsm_agent.core.inputs import (
     Resume,
     RetryTask,
     SetInputs,
+    Word,
 )
 from fsm_agent.faces.frame import places
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look.results import Said
-from fsm_agent.runtime.driving.letters import Word
 from fsm_agent.runtime.driving.status import status_of
 
 
@@ -41,25 +41,12 @@ async def approve(screen: Screen, *, run: str, task: str, digest: str, note: str
     )
 
 
-def _meant(digest: str | None) -> str:
-    """Return the digest that was stated; empty if none was.
-
-    Raises:
-        UsageError: It is empty, as by a variable of a script that was not set: that is no leave to answer just anything.
-    """
-    if digest == "":
-        raise UsageError(
-            "--digest: it is empty; give the first 8 digits of the request's digest, or leave it out"
-        )
-    return digest or ""
-
-
 async def reject(
     screen: Screen, *, run: str, task: str, digest: str | None, note: str, by: str | None
 ) -> Outcome:
     """Say no."""
     who = places.speaker(screen, by, note)
-    word = Reject(task=task, digest=_meant(digest), who=who)
+    word = Reject(task=task, digest=digest, who=who)
     return await _say(screen, run, word, f"{task}: {who.by} rejected it")
 
 
@@ -78,7 +65,7 @@ async def edit(
     return await _say(
         screen,
         run,
-        Edit(task=task, args=args, digest=_meant(digest), who=who),
+        Edit(task=task, args=args, digest=digest, who=who),
         f"{task}: {who.by} changed {', '.join(args)}; it is asked again",
     )
 
@@ -88,7 +75,7 @@ async def answer(
 ) -> Outcome:
     """Answer a question."""
     who = places.speaker(screen, by, note)
-    word = Answer(task=task, value=value, digest=_meant(digest), who=who)
+    word = Answer(task=task, value=value, digest=digest, who=who)
     return await _say(screen, run, word, f"{task}: {who.by} answered")
 
 

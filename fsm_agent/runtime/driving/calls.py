@@ -147,8 +147,8 @@ class Calls:
 
     def running(self, task: str, attempt: int) -> bool:
         """Return whether a call of this attempt still runs in this process, waited for or not: its effect may still come."""
-        attempt_of = (self._run_id, task, attempt)
-        return any(one.may_be(attempt_of) for one in self._open) or is_out(attempt_of)
+        this = (self._run_id, task, attempt)
+        return any(one.may_be(this) for one in self._open) or is_out(this)
 
     def start(self, call: Call) -> None:
         """Start a tool call. Its end is reported as :class:`Returned`, its reports as :class:`Progressed`."""

@@ -1,4 +1,4 @@
-"""People's words as JSON: how an input travels through the inbox, and how it is read back."""
+"""People's words as JSON: how one travels through the inbox, is read back, and is refused before the engine hears it."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -19,9 +19,8 @@ from fsm_agent.core.inputs import (
     Resume,
     RetryTask,
     SetInputs,
+    Word,
 )
-
-Word = Answer | Approve | Ask | Edit | Note | ReconcileAs | Reject | Replan | Resume | RetryTask | SetInputs
 
 _FIELDS: Final[dict[type, tuple[str, ...]]] = {
     Answer: ("task", "value", "digest"),
@@ -39,15 +38,6 @@ _FIELDS: Final[dict[type, tuple[str, ...]]] = {
 _NAMES: Final = {kind.__name__: kind for kind in _FIELDS}
 
 
-def says_absent(word: Input) -> str:
-    """Return the task of which *word* says that its call had no effect, in either way to say so; empty if it does not."""
-    if isinstance(word, ReconcileAs):
-        return word.task if word.verdict == "absent" else ""
-    if isinstance(word, Answer) and isinstance(word.value, dict) and word.value.get("decide") == "absent":
-        return word.task
-    return ""
-
-
 def refuse_absent(run: Run, word: Input, out: Callable[[str, int], bool]) -> None:
     """A person's ``absent`` never counts while the call in question is still out here.
 
@@ -59,7 +49,15 @@ def refuse_absent(run: Run, word: Input, out: Callable[[str, int], bool]) -> Non
     Raises:
         RefusedError: *word* says it of such a call; nothing was changed.
     """
-    task = run.tasks.get(says_absent(word))
+    if isinstance(word, Answer):
+        said = word.value.get("decide") if isinstance(word.value, dict) else None
+    elif isinstance(word, ReconcileAs):
+        said = word.verdict
+    else:
+        return
+    if said != "absent" or not isinstance(word.task, str):
+        return  # what names its task by no text is refused by the engine
+    task = run.tasks.get(word.task)
     if task is not None and out(task.id, task.attempt):
         raise RefusedError(
             f"task {task.id}: its call is still running here, so absent proves nothing yet; wait for it",
@@ -93,12 +91,14 @@ def from_letter(body: Mapping[str, Any]) -> Input:
             f"letter: its kind is {body.get('kind')!r}; known: {', '.join(_NAMES)}", code="E-LETTER"
         )
     try:
-        fields = {name: body[name] for name in _FIELDS[kind] if name != "digest" or name in body}
+        fields = {name: body[name] for name in _FIELDS[kind] if name in body}
         if "acknowledged" in fields:
             fields["acknowledged"] = tuple(fields["acknowledged"])
         build: Callable[..., Input] = kind
         return build(**fields, who=Person(by=who["by"], channel=who["channel"], note=who["note"]))
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError):
         raise RefusedError(
-            f"letter of kind {body['kind']}: {error!r} does not fit; post it again", code="E-LETTER"
+            f"letter of kind {body['kind']}: it has {', '.join(map(str, body))}; it needs "
+            f"{', '.join((*_FIELDS[kind], 'who'))}, and who has by, channel, note",
+            code="E-LETTER",
         ) from None

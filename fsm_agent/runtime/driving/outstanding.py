@@ -1,7 +1,7 @@
 """Calls and probes that are out in this process, also those of a controller that was closed, or has lost the run.
 
 A thread cannot be ended, and an async tool may refuse to be. Whoever owns the run in this process after that has to
-know of such a call: its effect may still come, so nobody is believed that there is none.
+know of such a call: its effect may still come, so whoever says that there is none is not believed.
 """
 
 import asyncio

@@ -13,7 +13,7 @@ from fsm_agent.core.inputs import NO_USAGE, Proposed, Usage
 
 PLANNER_TIMEOUT_S: Final = 120.0
 """How long a planner is waited for, in seconds."""
-LONGEST_WAIT_S: Final = 600.0
+MOST_WAIT_S: Final = 600.0
 """How long a planner may ask to be left alone, in seconds; a longer wish is taken as this one."""
 
 
@@ -131,7 +131,7 @@ def _without_use(request: int, error: PlannerError) -> Proposed:
         model=error.model,
         usage=_counted(error.usage),
         prompt_digest=error.prompt_digest,
-        retry_after_us=None if wait is None else round(min(wait, LONGEST_WAIT_S) * 1_000_000),
+        retry_after_us=None if wait is None else round(min(wait, MOST_WAIT_S) * 1_000_000),
     )
 
 

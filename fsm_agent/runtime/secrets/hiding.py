@@ -4,8 +4,7 @@ import attrs
 
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import RefusedError
-from fsm_agent.core.inputs import Answer, Edit, Note, ReconcileAs, Replan, SetInputs
-from fsm_agent.runtime.driving.letters import Word
+from fsm_agent.core.inputs import Answer, Edit, Note, ReconcileAs, Replan, SetInputs, Word
 from fsm_agent.runtime.secrets.vault import Vault, secret_inputs
 
 
