@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
+from fsm_agent.core.rules import words
 from fsm_agent.core.rules.analysis import KINDS
 from fsm_agent.core.rules.laws import LAWS
 from fsm_agent.core.signals import DOMAIN, HOME, LEGAL_DECISIONS, Decision
@@ -29,7 +30,8 @@ FACTS: Final = {
     "replan_scope": "scope of the replan that was asked for last, for the signal `plan_rejected`",
     "has_alternative": "whether the step has a prepared alternative that was not tried",
     "has_planner": "whether whoever drives the run can ask a planner",
-    "has_reconcile": "whether the step's tool has a probe",
+    "has_reconcile": "whether it can be looked up what became of the call: by the tool's probe, or by making an idempotent "
+    "call again; of an unknown result only while a budget is left for it",
     "optional": "whether the plan can do without the step",
     "wish": "what a person has asked for and has not got yet",
 }
@@ -58,6 +60,21 @@ KEYS: Final = {
     "(until a probe can prove something) or `breaker` (until the circuit breaker lets a call through)",
     "why": "the reason, for people",
     "say": "words for the person who is asked",
+}
+PARAMS: Final = {
+    "retries": "repeats after the first try, in an attempt series of a step",
+    "reconciles": "probes of an unknown result, in the same",
+    "local_replans": "replans of a run in which only the failed step and what hangs on it may change",
+    "global_replans": "replans of a run in which everything that is not done may change",
+    "escalate_after": "after so many replans in a row without a newly done step a person is asked",
+    "repeat_threshold": "the same failure so often in a row is `repeated_error`",
+    "stall_threshold": "so many reports or answers in a row without anything new are `progress_stall`",
+    "cooldown_s": "least time between two replans, in seconds",
+    "inefficiency_factor": "a step that costs so many times its estimate is `inefficient`",
+    "breaker_failures": "so many failures of a tool in a row open its circuit breaker",
+    "breaker_open_s": "how long it stays open, in seconds",
+    "longest_wait_s": "longest wait that the other side may ask for, in seconds; who asks for more is `quota_exhausted`",
+    "budget_low": "share of a budget that is left when it counts as low",
 }
 FINDINGS: Final = {
     "format": "something cannot be read",
@@ -99,13 +116,28 @@ def page() -> str:
         ],
     )
     lines += ["", "## Keys of a row", ""]
-    lines += _table(("key", "meaning"), [(f"`{name}`", words) for name, words in KEYS.items()])
+    lines += _table(("key", "meaning"), [(f"`{name}`", text) for name, text in KEYS.items()])
+    lines += ["", "A table that `extends` another one takes rows of it away by `drop = [ID, …]` beside that."]
     lines += ["", "## Decisions", ""]
     lines += _table(("decision", "what follows"), [(f"`{d.value}`", DECISIONS[d.value]) for d in Decision])
     lines += ["", "## Facts", "", "Counts stop at their upper end.", ""]
     lines += _table(
         ("fact", "values", "meaning"),
         [(f"`{name}`", _values(values), FACTS[name]) for name, values in DOMAIN.items()],
+    )
+    lines += [
+        "",
+        "## Numbers",
+        "",
+        "Of `[params]`; also by `--param NAME=VALUE`. A table may name more, and compare counts with them.",
+        "",
+    ]
+    lines += _table(
+        ("param", "range", "left out", "meaning"),
+        [
+            (f"`{n}`", f"{p.low:g} to {round(p.high):,}", f"{p.default:g}", PARAMS[n])
+            for n, p in words.PARAMS.items()
+        ],
     )
     lines += ["", "## Laws above every table", "", "A table that breaks one does not load.", ""]
     lines += _table(("law", "says"), [(f"`{law.id}`", law.text) for law in LAWS])
