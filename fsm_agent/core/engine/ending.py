@@ -40,6 +40,9 @@ def proceed(turn: Turn) -> None:
         if run.replans and turn.env.slots:
             replanning.go_on(turn)
         held = schedule(turn)
+        if turn.newly:
+            hold_against_constraints(turn)  # a task with parts, or one that stands for a call of another one
+            continue
         drain(turn)
         if run.limited:
             _check_budget(turn)
@@ -165,7 +168,7 @@ def _why_wished(run: Run) -> str:
 def _rest(turn: Turn, held: list[tuple[Order, str]]) -> None:
     """Nothing runs: end the run, or say what it waits for."""
     run = turn.run
-    if turn.env.slots == 0 and _startable(run):
+    if not turn.env.slots and _startable(run):
         return  # this owner only delivers words; the next one starts what is ready
     if _all_ended(run):
         _end(turn)
@@ -201,6 +204,24 @@ def _end(turn: Turn) -> None:
     else:
         turn.move_run("succeed", "everything is done, or cancelled for a reason that the plan allows")
     close(turn)
+
+
+def hold_against_constraints(turn: Turn, *, changed: bool = False) -> None:
+    """Hold what is newly done against the constraints that it can have broken, before anything rests on it.
+
+    Args:
+        turn: The turn.
+        changed: A person has changed what constraints rest on: all of them are looked at.
+    """
+    run, done = turn.run, turn.newly
+    turn.newly = []
+    if (
+        (done or changed)
+        and run.plan is not None
+        and run.plan.constraints
+        and run.state not in FINAL_RUN_STATES
+    ):
+        check_constraints(turn, done=None if changed else done)
 
 
 def check_constraints(turn: Turn, *, at_end: bool = False, done: Collection[str] | None = None) -> bool:
@@ -253,7 +274,7 @@ def concerned(run: Run, done: Collection[str]) -> Sequence[Constraint]:
     """
     assert run.plan is not None, "no plan"
     constraints = run.plan.constraints
-    if not constraints or run.changed_at or run.plan_version > 1 or run.plan.aliases:
+    if run.changed_at or run.plan_version > 1 or run.plan.aliases:
         return constraints
     brought: set[str] = set()
     for name in done:
