@@ -87,7 +87,7 @@ def edited(run: Run, task: Task, spec: ToolSpec, planned: dict[str, Any]) -> dic
     if by is None:  # a call that was made with them is tried again with them, under the same key
         same = task.planned_digest and task.planned_digest == args_digest(spec, planned)
         return dict(task.args) if same and task.args is not None else planned
-    if by.base_digest is None or by.base_digest != approval_digest(run, task, spec, planned):
+    if by.base_digest != approval_digest(run, task, spec, planned):  # None where nobody changed them
         return planned
     return dict(by.args or {})
 

@@ -32,7 +32,6 @@ def proceed(turn: Turn) -> None:
         return
     if run.state is RunState.PENDING:
         turn.move_run("start", "the plan is adopted")
-    drain(turn)
     if run.state is not RunState.RUNNING:
         _wake(turn)
     while True:
@@ -283,12 +282,8 @@ def concerned(run: Run, done: Collection[str]) -> Sequence[Constraint]:
         if isinstance(result, dict):
             brought.update(result)
             brought.update(("costs",) if "cost" in result else ())
-    return [c for c in constraints if not brought.isdisjoint(c.check.roots) or _reads_more(c)]
-
-
-def _reads_more(constraint: Constraint) -> bool:
-    """Whether *constraint* reads an input, or a part of a step, which has more names than one."""
-    return any(root == "$inputs" or "/" in root or "[" in root for root in constraint.check.roots)
+    brought.add("$inputs")
+    return [c for c in constraints if not brought.isdisjoint(c.check.roots)]
 
 
 def _reads_names(constraint: Constraint) -> bool:

@@ -111,7 +111,7 @@ def _end_replans(run: Run, event: Event) -> None:
     run.replanned_at = event.at
     run.replans_in_a_row += 1
     answered = event.data["answers"]
-    for name in [answered] if answered in run.replans and answered != RUN else list(run.replans):
+    for name in [answered] if answered != RUN else list(run.replans):
         run.drop(run.replans, name)
         if name == run.asked_for:
             run.asked, run.asked_for = 0, ""
