@@ -148,10 +148,8 @@ def needs_approval(run: Run, task: Task, spec: ToolSpec, digest: str) -> bool:
 
 def _repeats(run: Run, task: Task, spec: ToolSpec, digest: str) -> bool:
     """Whether a step that came with a later plan would make a call whose effect was there, or may have been, before."""
-    if not task.since or spec.effect not in WRITES:
-        return False
-    found = (t for t in run.tasks.values() if t.args_digest == digest and t.applied != "no")
-    return any(t.started < task.since for t in found if t is not task)
+    found = (t for t in run.tasks.values() if t.args_digest == digest and t.applied != "no" and t is not task)
+    return bool(task.since) and spec.effect in WRITES and any(t.started < task.since for t in found)
 
 
 def effect_before(run: Run, task: Task, spec: ToolSpec, key: str) -> str:
