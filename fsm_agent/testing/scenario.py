@@ -64,6 +64,7 @@ class CallScript:
         late_us: How long after the deadline the reply of a hanging call arrives; None for never.
         crash: ``before`` or ``after`` the effect the process dies; empty when it does not.
         progress: What it reports on the way, evenly spread; whether each report is an advance.
+        progress_usage: What each report says was used up since the last one; not part of ``usage``.
         usage: What it uses up.
     """
 
@@ -76,6 +77,7 @@ class CallScript:
     late_us: int | None = None
     crash: str = ""
     progress: tuple[bool, ...] = ()
+    progress_usage: Usage = NO_USAGE
     usage: Usage = NO_USAGE
 
 
@@ -106,6 +108,21 @@ class ToolScript:
 
 
 @attrs.frozen(kw_only=True)
+class Reply:
+    """An answer of the planner with more than its text.
+
+    Attributes:
+        answer: A plan, or a text; None when it cannot be reached.
+        usage: What the answer used up.
+        retry_after_us: How long it asks to be left alone, in microseconds, or None.
+    """
+
+    answer: Any
+    usage: Usage = NO_USAGE
+    retry_after_us: int | None = None
+
+
+@attrs.frozen(kw_only=True)
 class Scenario:
     """A whole scenario.
 
@@ -120,7 +137,7 @@ class Scenario:
         workers: How many calls may be out at once.
         tools: The world, by tool name, in the order of registration.
         default_tool: The tool that runs steps which name none, or None.
-        planner: The planner's answers in order; None when there is no planner.
+        planner: The planner's answers in order, plans, texts or :class:`Reply`; None when there is no planner.
         repairs: Name or file of the repairs that are tried before it, or a document like such a file.
         review: Nothing starts before a person has approved the plan.
         operator: What people do.
@@ -187,21 +204,9 @@ def load(path: str | Path) -> Scenario:
 
 
 _KEYS = (
-    "name",
-    "source",
-    "what",
-    "plan",
-    "rules",
-    "inputs",
-    "workers",
-    "tools",
-    "default_tool",
-    "planner",
-    "repairs",
-    "review",
-    "operator",
-    "expect",
-)
+    "name", "source", "what", "plan", "rules", "inputs", "workers", "tools", "default_tool", "planner", "repairs",
+    "review", "operator", "expect",
+)  # fmt: skip
 
 
 def parse(document: Any, name: str) -> Scenario:
@@ -276,8 +281,21 @@ def _planner(node: Node) -> tuple[Any, ...]:
     for item in node.items("a list of answers"):
         if not isinstance(item.value, dict | list | str):
             item.wrong_type("a plan or a text")
-        answers.append(item.value)
+        told = isinstance(item.value, dict) and "answer" in item.value
+        answers.append(_reply(item) if told else item.value)
     return tuple(answers)
+
+
+def _reply(node: Node) -> Reply:
+    fields = node.fields("answer", "usage", "retry_after_s")
+    answer = fields["answer"]
+    if not isinstance(answer.value, dict | list | str | None):
+        answer.wrong_type("a plan, a text or null")
+    return Reply(
+        answer=answer.value,
+        usage=_usage(fields["usage"]) if "usage" in fields else NO_USAGE,
+        retry_after_us=fields["retry_after_s"].seconds() if "retry_after_s" in fields else None,
+    )
 
 
 def _tool(name: str, node: Node) -> ToolScript:
@@ -369,6 +387,7 @@ def _call(node: Node, effect: Effect) -> CallScript:
         "late_s",
         "crash",
         "progress",
+        "progress_usage",
         "usage",
     )
     timeout = fields["timeout"].flag() if "timeout" in fields else False
@@ -391,6 +410,7 @@ def _call(node: Node, effect: Effect) -> CallScript:
         progress=tuple(p.flag() for p in fields["progress"].items("a list of true and false"))
         if "progress" in fields
         else (),
+        progress_usage=_usage(fields["progress_usage"]) if "progress_usage" in fields else NO_USAGE,
         usage=_usage(fields["usage"]) if "usage" in fields else NO_USAGE,
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fsm_agent.core.errors import UsageError
-from fsm_agent.core.inputs import Call, Probe
+from fsm_agent.core.inputs import Call, Probe, Usage
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.runtime.tools.context import CallContext, Reconciled, ToolError
 from fsm_agent.runtime.tools.toolbox import Toolbox
@@ -84,6 +84,7 @@ class ScriptedTools:
                 await asyncio.sleep(wait_us / 1_000_000)
             match happening.kind:
                 case Kind.REPORT:
+                    _spend(ctx, happening.script.progress_usage)
                     ctx.progress(advanced=happening.advanced)
                 case Kind.COMMIT:
                     self.world.happened(happening)
@@ -106,9 +107,13 @@ def _fields(name: str, ctx: CallContext, args: Mapping[str, Any]) -> dict[str, A
     }
 
 
+def _spend(ctx: CallContext, used: Usage) -> None:
+    ctx.spend(tokens=used.tokens, cost=f"{used.cost_micros / 1_000_000:.6f}")
+
+
 def _reply(ctx: CallContext, happening: Happening) -> Any:
     script = happening.script
-    ctx.spend(tokens=script.usage.tokens, cost=f"{script.usage.cost_micros / 1_000_000:.6f}")
+    _spend(ctx, script.usage)
     if script.raised is not None:
         raise exception(script.raised)
     return script.returned

@@ -41,7 +41,7 @@ from fsm_agent.stores.base import Store
 from fsm_agent.testing import replies
 from fsm_agent.testing.clock import FakeClock
 from fsm_agent.testing.operator import Action, Approval, Crash, NewPlan, Script, approve
-from fsm_agent.testing.scenario import CallScript, Scenario
+from fsm_agent.testing.scenario import CallScript, Reply, Scenario
 from fsm_agent.testing.volatile import VolatileStore
 from fsm_agent.testing.world import Happening, Kind, World
 
@@ -212,11 +212,15 @@ class VirtualRun:
 
     def _proposal(self, request: int) -> Proposed:
         """Return the planner's next answer; none left means that it cannot be reached."""
-        if not self._answers:
-            return Proposed(request=request, answer=None, why="the planner is not available")
-        answer = self._answers.popleft()
+        found = self._answers.popleft() if self._answers else None
+        reply = found if isinstance(found, Reply) else Reply(answer=found)
+        text = reply.answer if isinstance(reply.answer, str | None) else canon.encode(reply.answer).decode()
         return Proposed(
-            request=request, answer=answer if isinstance(answer, str) else canon.encode(answer).decode()
+            request=request,
+            answer=text,
+            why="the planner is not available" if text is None else "",
+            usage=reply.usage,
+            retry_after_us=reply.retry_after_us,
         )
 
     def _spec(self, command: Call | Probe) -> ToolSpec:
@@ -281,7 +285,12 @@ class VirtualRun:
             case Kind.REPORT:
                 task = self.engine.run.tasks[command.task]
                 if task.state is TaskState.RUNNING and task.attempt == command.attempt:
-                    report = Progressed(task=task.id, attempt=task.attempt, advanced=happening.advanced)
+                    report = Progressed(
+                        task=task.id,
+                        attempt=task.attempt,
+                        advanced=happening.advanced,
+                        usage=happening.script.progress_usage,
+                    )
                     self._feed(report)
             case Kind.REPLY:
                 self._reply(happening)

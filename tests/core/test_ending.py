@@ -479,6 +479,36 @@ def test_a_broken_constraint_stops_everything_until_a_person_decides():
         assert len(it.decisions()) == 1
 
 
+def test_what_a_batch_makes_in_all_is_held_against_constraints_before_anything_rests_on_it():
+    """The batch is done by its last record, in the same turn; nobody returns it."""
+    cap = {"key": "cap", "value": 3, "check": "$c[0].n <= value"}
+    batch = {"id": "c", "for_each": "$inputs.rows", "tool": "look", "args": {"k": "$item"}}
+    pay = {"id": "p", "tool": "pay", "depends_on": ["c"]}
+    with lab([batch, pay], inputs={"rows": [1, 2]}, constraints=[cap]) as it:
+        it.returns("c[0]", {"n": 5})
+        assert it.decisions() == []
+        it.returns("c[1]", {"n": 1})
+        assert it.decisions() == [("constraint_violated", "escalate")]
+        assert it.states == {"c": "done", "c[0]": "done", "c[1]": "done", "p": "pending"}
+
+
+def test_a_result_that_voids_another_one_is_held_against_constraints_all_the_same():
+    """As many are done after the turn as before it."""
+    cap = {"key": "cap", "value": 3, "check": "$a.n <= value"}
+    steps = [
+        {"id": "a", "tool": "look", "args": {"x": "$inputs.x"}},
+        {"id": "b", "tool": "look", "args": {"of": "$a.n"}, "depends_on": ["a"]},
+        {"id": "c", "tool": "look", "args": {"of": "$b"}, "depends_on": ["b"]},
+    ]
+    with lab(steps, inputs={"x": 1}, constraints=[cap]) as it:
+        it.returns("a", {"n": 1})
+        it.returns("b", 1)
+        it.set(x=2)
+        it.returns("a", {"n": 5})
+        assert ("constraint_violated", "escalate") in it.decisions()
+        assert it.states["b"] == "pending"
+
+
 def test_a_person_may_change_the_value_of_a_constraint_and_it_is_weighed_anew():
     with lab(TWO, constraints=[CAP]) as it:
         it.returns("a", {"cost": 11})

@@ -13,7 +13,7 @@ from fsm_agent.core.signals import Applied, Effect
 from fsm_agent.testing import operator
 from fsm_agent.testing.document import Node, ScenarioError
 from fsm_agent.testing.operator import Approval, Crash, NewPlan, Script, When
-from fsm_agent.testing.scenario import load, parse
+from fsm_agent.testing.scenario import Reply, load, parse
 
 PLAN = {"steps": [{"id": "a", "tool": "t"}]}
 
@@ -92,13 +92,18 @@ def test_the_example_of_the_format_is_read_whole():
                     "secret": ["token"],
                     "description": "d",
                     "calls": [
-                        {"return": 1, "usage": {"tokens": 5, "cost": "0.25"}, "progress": [True, False]}
+                        {
+                            "return": 1,
+                            "usage": {"tokens": 5, "cost": "0.25"},
+                            "progress": [True, False],
+                            "progress_usage": {"tokens": 3},
+                        }
                     ],
                 },
                 "u": {"effect": "read"},
             },
             "default_tool": "u",
-            "planner": [{"steps": []}, "text"],
+            "planner": [{"steps": []}, "text", {"answer": None, "usage": {"tokens": 7}, "retry_after_s": 2}],
             "expect": {
                 "run": "done",
                 "within_s": 1,
@@ -119,9 +124,10 @@ def test_the_example_of_the_format_is_read_whole():
     assert (t.spec.effect, t.spec.requires, t.spec.confirm) == (Effect.IDEMPOTENT, ("u",), True)
     assert (t.spec.confirm_within_us, t.spec.secret, t.spec.reconcile) == (60_000_000, ("token",), True)
     assert t.calls[0].usage == Usage(tokens=5, cost_micros=250_000)
-    assert t.calls[0].progress == (True, False)
+    assert (t.calls[0].progress, t.calls[0].progress_usage) == ((True, False), Usage(tokens=3))
     assert (read.rules, read.params, read.workers) == ("conservative", {"retries": 3}, 2)
-    assert (read.planner, read.default_tool, read.source) == (({"steps": []}, "text"), "u", "a/b#1")
+    busy = Reply(answer=None, usage=Usage(tokens=7), retry_after_us=2_000_000)
+    assert (read.planner, read.default_tool, read.source) == (({"steps": []}, "text", busy), "u", "a/b#1")
     assert (read.expect.run, read.expect.within_us, read.expect.refused) == ("done", 1_000_000, ("cycle",))
 
 
@@ -143,6 +149,8 @@ def test_the_name_of_a_table_may_stand_alone():
         ("/rules/rows/0", ["a row of a table"], {"rules": {"rows": ["retry"]}}),
         ("/rules/params/retries", ["a text was found", "a number"], {"rules": {"params": {"retries": "3"}}}),
         ("/planner/0", ["null was found"], {"planner": [None]}),
+        ("/planner/0/answer", ["a plan, a text or null"], {"planner": [{"answer": 5}]}),
+        ("/planner/0/why", ["the key 'why' is unknown"], {"planner": [{"answer": None, "why": ""}]}),
         ("/planner", ["an object was found", "a list of answers"], {"planner": {}}),
         ("/inputs", ["a list was found"], {"inputs": []}),
         ("/name", ["the text is empty"], {"name": ""}),

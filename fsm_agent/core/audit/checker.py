@@ -324,10 +324,13 @@ def _approval_requested(log: Checker, event: Event) -> None:
 
 def _approval_answered(log: Checker, event: Event) -> None:
     data, name = event.data, event.task or RUN
+    value = data.get("value")
     log.said[name] = data["verdict"]
     if data["verdict"] == "edited":
         log.due[name, "a request"] = event.seq
         log.edited = data["args"]
+    elif isinstance(value, dict) and value.get("decide") == "abort":
+        log.due[RUN, "abort"] = event.seq
     value = data.get("value")
     if isinstance(value, dict):
         scope = str(value.get("decide", ""))

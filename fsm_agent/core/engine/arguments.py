@@ -87,7 +87,7 @@ def edited(run: Run, task: Task, spec: ToolSpec, planned: dict[str, Any]) -> dic
     if by is None:  # a call that was made with them is tried again with them, under the same key
         same = task.planned_digest and task.planned_digest == args_digest(spec, planned)
         return dict(task.args) if same and task.args is not None else planned
-    if by.base_digest is None or by.base_digest != approval_digest(run, task, spec, planned):
+    if by.base_digest != approval_digest(run, task, spec, planned):  # None where nobody changed them
         return planned
     return dict(by.args or {})
 
@@ -148,10 +148,10 @@ def needs_approval(run: Run, task: Task, spec: ToolSpec, digest: str) -> bool:
 
 def _repeats(run: Run, task: Task, spec: ToolSpec, digest: str) -> bool:
     """Whether a step that came with a later plan would make a call whose effect was there, or may have been, before."""
-    if not task.since or spec.effect not in WRITES:
+    if not (task.since and spec.effect in WRITES):
         return False
-    found = (t for t in run.tasks.values() if t.args_digest == digest and t.applied != "no")
-    return any(t.started < task.since for t in found if t is not task)
+    found = (t for t in run.tasks.values() if t.args_digest == digest and t.applied != "no" and t is not task)
+    return any(t.started < task.since for t in found)
 
 
 def effect_before(run: Run, task: Task, spec: ToolSpec, key: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine import budget, people, spoken, wishes
-from fsm_agent.core.engine.ending import check_constraints, proceed
+from fsm_agent.core.engine.ending import hold_against_constraints, proceed
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.outcomes import ended, inconclusive, probed, progressed, returned
 from fsm_agent.core.engine.policy import no_probe, settle_us
@@ -52,7 +52,7 @@ from fsm_agent.core.inputs import (
     Usage,
     Word,
 )
-from fsm_agent.core.machine import FINAL_RUN_STATES, MACHINES_DIGEST, TaskState
+from fsm_agent.core.machine import MACHINES_DIGEST
 from fsm_agent.core.plans.members import walk
 from fsm_agent.core.replanning import repairing, replanning, review
 from fsm_agent.core.replanning.briefing import briefing
@@ -89,20 +89,12 @@ def advance(run: Run, given: Input, env: Env) -> tuple[Event, ...]:
     After an exception *run* may be half changed: read it again from its log.
     """
     turn = Turn(run, env)
-    done = run.counts[TaskState.DONE]
     _handle(turn, given)
     if run.unreviewed:
         review.look_again(turn)
-    newly = run.counts[TaskState.DONE] != done or isinstance(given, SetInputs)
-    if newly and run.plan is not None and run.plan.constraints and run.state not in FINAL_RUN_STATES:
-        check_constraints(turn, done=None if isinstance(given, SetInputs) else _newly_done(turn))
+    hold_against_constraints(turn, changed=isinstance(given, SetInputs))
     proceed(turn)
     return tuple(turn.events)
-
-
-def _newly_done(turn: Turn) -> list[str]:
-    moves = (e for e in turn.events if e.type == "task_moved" and e.data["dest"] == TaskState.DONE.value)
-    return [e.task for e in moves if e.task is not None]
 
 
 def _handle(turn: Turn, given: Input) -> None:

@@ -236,7 +236,7 @@ def _fail(run: Run, task: Task, by: int) -> None:
 
 def _works(task: Task, state: TaskState) -> bool:
     """Whether a record in *state* is at work: its call is out, or the steps of its plan may run."""
-    return state is TaskState.RUNNING or (task.opened > 0 and state is TaskState.PENDING)
+    return state is TaskState.RUNNING or (bool(task.opened) and state is TaskState.PENDING)
 
 
 def _count(task: Task, kind: int, optional: bool, by: int) -> None:

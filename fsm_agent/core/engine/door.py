@@ -33,6 +33,8 @@ from fsm_agent.core.tools import ToolSpec, argument_faults
 def schedule(turn: Turn) -> list[tuple[Order, str]]:
     """Let everything that may move through the door, as far as slots and budgets go.
 
+    What comes to be done on the way is held against the plan's constraints before anything else goes.
+
     Returns:
         What is ready but fits no budget, as (order, id).
     """
@@ -43,8 +45,8 @@ def schedule(turn: Turn) -> list[tuple[Order, str]]:
     groups.tidy(turn)
     if run.parked:
         batches.unpark(run)
-    heap = run.ready_heap
-    while heap and run.wish == "none" and not run.barred:
+    heap, limited = run.ready_heap, run.plan is not None and bool(run.plan.constraints)
+    while heap and run.wish == "none" and not run.barred and not (limited and turn.newly):
         order, name = heap[0]
         task = run.tasks[name]
         waits = not task.ready or (task.not_before and task.not_before > turn.now)

@@ -32,7 +32,6 @@ def proceed(turn: Turn) -> None:
         return
     if run.state is RunState.PENDING:
         turn.move_run("start", "the plan is adopted")
-    drain(turn)
     if run.state is not RunState.RUNNING:
         _wake(turn)
     while True:
@@ -40,6 +39,9 @@ def proceed(turn: Turn) -> None:
         if run.replans and turn.env.slots:
             replanning.go_on(turn)
         held = schedule(turn)
+        if turn.newly:
+            hold_against_constraints(turn)  # a task with parts, or one that stands for a call of another one
+            continue
         drain(turn)
         if run.limited:
             _check_budget(turn)
@@ -165,7 +167,7 @@ def _why_wished(run: Run) -> str:
 def _rest(turn: Turn, held: list[tuple[Order, str]]) -> None:
     """Nothing runs: end the run, or say what it waits for."""
     run = turn.run
-    if turn.env.slots == 0 and _startable(run):
+    if not turn.env.slots and _startable(run):
         return  # this owner only delivers words; the next one starts what is ready
     if _all_ended(run):
         _end(turn)
@@ -201,6 +203,24 @@ def _end(turn: Turn) -> None:
     else:
         turn.move_run("succeed", "everything is done, or cancelled for a reason that the plan allows")
     close(turn)
+
+
+def hold_against_constraints(turn: Turn, *, changed: bool = False) -> None:
+    """Hold what is newly done against the constraints that it can have broken, before anything rests on it.
+
+    Args:
+        turn: The turn.
+        changed: A person has changed what constraints rest on: all of them are looked at.
+    """
+    run, done = turn.run, turn.newly
+    turn.newly = []
+    if (
+        (done or changed)
+        and run.plan is not None
+        and run.plan.constraints
+        and run.state not in FINAL_RUN_STATES
+    ):
+        check_constraints(turn, done=None if changed else done)
 
 
 def check_constraints(turn: Turn, *, at_end: bool = False, done: Collection[str] | None = None) -> bool:
@@ -253,7 +273,7 @@ def concerned(run: Run, done: Collection[str]) -> Sequence[Constraint]:
     """
     assert run.plan is not None, "no plan"
     constraints = run.plan.constraints
-    if not constraints or run.changed_at or run.plan_version > 1 or run.plan.aliases:
+    if run.changed_at or run.plan_version > 1 or run.plan.aliases:
         return constraints
     brought: set[str] = set()
     for name in done:
@@ -262,12 +282,8 @@ def concerned(run: Run, done: Collection[str]) -> Sequence[Constraint]:
         if isinstance(result, dict):
             brought.update(result)
             brought.update(("costs",) if "cost" in result else ())
-    return [c for c in constraints if not brought.isdisjoint(c.check.roots) or _reads_more(c)]
-
-
-def _reads_more(constraint: Constraint) -> bool:
-    """Whether *constraint* reads an input, or a part of a step, which has more names than one."""
-    return any(root == "$inputs" or "/" in root or "[" in root for root in constraint.check.roots)
+    brought.add("$inputs")
+    return [c for c in constraints if not brought.isdisjoint(c.check.roots)]
 
 
 def _reads_names(constraint: Constraint) -> bool:

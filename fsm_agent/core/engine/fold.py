@@ -91,7 +91,7 @@ def _plan_adopted(run: Run, event: Event) -> None:
     plan: Plan = known.trusted(event.data["plan"], run.plan)
     run.plan = plan
     run.plan_version = event.data["plan_version"]
-    if run.plan_version > 1 and "answers" in event.data:  # else it answers no replan
+    if "answers" in event.data:  # the first plan answers no replan
         _end_replans(run, event)
         # what was broken is looked at again: the new plan was to mend it; what is tolerated stays noted
         run.broken -= {c.key for c in plan.constraints if c.severity == "stop"}
@@ -110,8 +110,8 @@ def _end_replans(run: Run, event: Event) -> None:
     run.replan_scope = "none"
     run.replanned_at = event.at
     run.replans_in_a_row += 1
-    answered = event.data.get("answers", RUN)
-    for name in [answered] if answered in run.replans and answered != RUN else list(run.replans):
+    answered = event.data["answers"]
+    for name in [answered] if answered != RUN else list(run.replans):
         run.drop(run.replans, name)
         if name == run.asked_for:
             run.asked, run.asked_for = 0, ""

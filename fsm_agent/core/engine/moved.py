@@ -52,7 +52,7 @@ def _start(run: Run, task: Task, event: Event) -> None:
     data = event.data
     trouble = task.trouble
     if trouble is not None:
-        if task.attempt and task.args_digest:
+        if task.attempt:
             trouble.past.setdefault(task.attempt, task.args_digest)
         if task.attempt and data["args_digest"] != task.args_digest:
             tally.new_strategy(run, trouble)
@@ -180,7 +180,7 @@ def _settle(run: Run, task: Task, event: Event) -> None:
 
 def _take_over(task: Task, call: dict[str, Any]) -> None:
     """The task stands for a call that another one made: what that rested on, this rests on."""
-    if task.attempt and task.args_digest:
+    if task.attempt:
         trouble_of(task).past.setdefault(task.attempt, task.args_digest)
     task.tool, task.effect = call["tool"], call["effect"]
     task.args_digest, task.planned_digest, task.key = call["args_digest"], "", call["key"]

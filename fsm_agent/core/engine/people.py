@@ -257,7 +257,6 @@ def _abort(turn: Turn, question: Question, given: Answer) -> None:
     """Wish the run aborted; an unknown result that nobody accepts stays a question."""
     run, name = turn.run, given.task
     accepted = wishes.acknowledged(run, given.value.get("acknowledge", ()))
-    wishes.refuse_weaker(run, "abort", accepted)
     _answered(turn, name, question, "answered", given.who, value=given.value)
     wishes.record(turn, "abort", given.who, accepted)
     task = run.tasks.get(name)

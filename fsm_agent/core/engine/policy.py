@@ -18,7 +18,7 @@ from fsm_agent.core.plans.plan import SIGNAL_ANY, OnFailure
 from fsm_agent.core.replanning import repairing, strategy
 from fsm_agent.core.rules import laws
 from fsm_agent.core.rules import table as rules
-from fsm_agent.core.rules.table import Row
+from fsm_agent.core.rules.table import Delay, Row
 from fsm_agent.core.signals import DOMAIN, LEGAL_DECISIONS, Decision, Signal
 
 STRENGTH: Final = ("none", "pause", "abort", "cancel")
@@ -234,13 +234,18 @@ def own_row(task: Task | None, state: str, signal: Signal, facts: Facts) -> tupl
     return f"plan:{task.id}.on_failure.{name}", own
 
 
+def _delay(run: Run, row: Row | None) -> Delay | None:
+    """Return the delay policy of *row*, which tries or looks up again; a step's own row never does."""
+    assert row is not None, "a plan decides nothing that starts a call"
+    return run.rules.delays.get(row.delay or "")
+
+
 def _retry_delay(turn: Turn, task: Task, row: Row | None, retry_after_us: int | None) -> int:
     run = turn.run
     spent = task.trouble.spent.get("retries_left", 0) if task.trouble is not None else 0
     open_us = round(run.rules.params["breaker_open_s"] * 1_000_000)
-    delay = run.rules.delays.get(row.delay) if row is not None and row.delay is not None else None
     return rules.delay_us(
-        delay,
+        _delay(run, row),
         n=spent + 1,
         jitter=turn.env.jitter,
         retry_after_us=retry_after_us,
@@ -266,9 +271,8 @@ def probe_time(turn: Turn, task: Task, row: Row | None) -> int:
     probes = task.trouble.probes if task.trouble is not None else 0
     if probes == 0:
         return max(earliest, turn.now + 1)
-    delay = run.rules.delays.get(row.delay) if row is not None and row.delay is not None else None
     wait = rules.delay_us(
-        delay,
+        _delay(run, row),
         n=probes,
         jitter=turn.env.jitter,
         retry_after_us=None,
@@ -408,8 +412,9 @@ def has_probe(run: Run, task: Task) -> bool:
 def no_probe(run: Run, task: Task) -> str:
     """Return why there is nothing to ask *task* by now, in words; empty if there is."""
     spec = run.spec_of(task)
-    if spec is None or not has_probe(run, task):
+    if not has_probe(run, task):
         return f"{task.tool} has no probe"
+    assert spec is not None, "it has a probe"
     if not spec.reconcile and run.wish != "none":
         return f"the run is asked to {run.wish}, so the call is not repeated"
     return ""

@@ -33,7 +33,7 @@ def call_started(run: Run, task: Task, tool: str, at: int) -> None:
 def call_ended(run: Run, task: Task, outcome: dict[str, Any], at: int) -> None:
     """A call of the task's tool ended with *outcome*, as the event has it."""
     signal, tool = outcome.get("signal"), task.tool or ""
-    if (signal is None or signal not in breaker.FAILURES) and tool not in run.breakers:
+    if signal not in breaker.FAILURES and tool not in run.breakers:
         return
     params = run.rules.params
     after = breaker.ended(

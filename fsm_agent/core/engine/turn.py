@@ -12,7 +12,7 @@ from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Env, Person
-from fsm_agent.core.machine import TASK_MOVES, illegal, run_fault, target
+from fsm_agent.core.machine import TASK_MOVES, TaskState, illegal, run_fault, target
 
 
 class Turn:
@@ -23,9 +23,10 @@ class Turn:
         env: Time, chance and free slots.
         events: What happened so far, oldest first.
         cause: Seq that the next event names as its cause; None for the input's own first event.
+        newly: Tasks that have come to be done, and were not held against the plan's constraints yet.
     """
 
-    __slots__ = ("_tx", "cause", "env", "events", "run")
+    __slots__ = ("_tx", "cause", "env", "events", "newly", "run")
 
     def __init__(self, run: Run, env: Env) -> None:
         """Begin a turn of *run*."""
@@ -33,6 +34,7 @@ class Turn:
         self.env = env
         self.events: list[Event] = []
         self.cause: int | None = None
+        self.newly: list[str] = []
         self._tx = [run.seq + 1, 0]
 
     @property
@@ -86,6 +88,8 @@ class Turn:
         )
         if fault:
             raise illegal("task", task.id, task.state, trigger, fault)
+        if dest == TaskState.DONE:
+            self.newly.append(task.id)
         return self.emit("task_moved", full, task.id, actor)
 
     def move_run(
