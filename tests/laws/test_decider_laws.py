@@ -1,6 +1,6 @@
 """The decider is the engine: whatever happens, both decide the same, by the same row, seeing the same facts."""
 
-from hypothesis import assume, event, given, settings
+from hypothesis import assume, event, example, given, settings
 from hypothesis import strategies as st
 
 from fsm_agent.core.classification.fingerprint import fingerprint
@@ -213,6 +213,7 @@ def test_a_decider_that_goes_through_json_between_any_two_steps_decides_no_diffe
     ),
     st.sampled_from(NAMES),
 )
+@example([*[("a", "transient_error", None)] * 3, ("a", "success", None)], "conservative")
 def test_whatever_is_observed_the_log_audits_clean_and_a_refusal_changes_nothing(seen, rules):
     store = MemoryStore()
     d = Decider(

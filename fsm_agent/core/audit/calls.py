@@ -50,7 +50,9 @@ def back_off_is_over(log: Checker, event: Event) -> Said:
 def breaker_is_closed(log: Checker, event: Event) -> Said:
     """No call goes out to a tool whose circuit breaker is open."""
     run, tool = log.run, event.data["tool"]
-    return breaker.refusal(run.breaker_of(tool), tool, event.at) if run.breakers else ""
+    if not run.breakers or log.by_caller:  # who keeps a loop of their own is told, and may call all the same
+        return ""
+    return breaker.refusal(run.breaker_of(tool), tool, event.at)
 
 
 def call_of_the_plan(log: Checker, event: Event) -> Said:

@@ -45,7 +45,8 @@ def schedule(turn: Turn) -> list[tuple[Order, str]]:
     groups.tidy(turn)
     if run.parked:
         batches.unpark(run)
-    heap, limited = run.ready_heap, run.plan is not None and bool(run.plan.constraints)
+    assert run.plan is not None, "no plan"
+    heap, limited = run.ready_heap, bool(run.plan.constraints)
     while heap and run.wish == "none" and not run.barred and not (limited and turn.newly):
         order, name = heap[0]
         task = run.tasks[name]
