@@ -60,8 +60,8 @@ class OpenCall:
         return self.spec.effect is not Effect.READ and not self.lookup
 
     def may_be(self, attempt: Attempt) -> bool:
-        """Whether it may have the effect of *attempt*."""
-        return (self.run, self.task, self.attempt) == attempt and self.writes
+        """Whether it may be the call of *attempt*: it does not only look what became of that."""
+        return (self.run, self.task, self.attempt) == attempt and not self.lookup
 
     @property
     def runs_on(self) -> bool:
