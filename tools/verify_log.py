@@ -75,14 +75,14 @@ class Log:
         if line.startswith(b'{"$checkpoint":'):
             return True
         try:
-            if line.startswith(b'{"$blob":"'):
+            if line.startswith(b'{"$blob":"') and line[74:84] + line[-1:] == b'","value":}':
                 name, value = line[10:74].decode(), line[84:-1]
                 self.values[name] = json.loads(value, parse_float=Number)
                 self.need(hashlib.sha256(value).hexdigest() == name, "value", "another than its digest says")
                 return True
-            body, stated = line[:-75] + b"}", line[-66:-2].decode()
+            body, stated, around = line[:-75] + b"}", line[-66:-2].decode(), line[-75:-66] + line[-2:]
             event = json.loads(body, parse_float=Number)
-            if canonical(event).encode() != body or event["v"] != 1 or line[-75:-66] != b',"hash":"':
+            if canonical(event).encode() != body or event["v"] != 1 or around != b',"hash":""}':
                 raise ValueError("it is no canonical event with a hash behind it")
             self.order(event, body, stated)
             self.event(event["type"], event["data"], event.get("task", "run"), event)

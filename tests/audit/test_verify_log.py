@@ -44,6 +44,7 @@ RULES_ONLY = {
     "a decision precedes its signal",
     "a decision stands twice",
     "a fact is another",
+    "an expiry is extended",
     "a late result is left out",
     "a models answer is another",
     "a models plan is another fitted",
@@ -139,6 +140,20 @@ def test_a_flipped_bit_is_found_by_both(at, tmp_path):
     at %= len(data)
     flipped = data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]
     assert verdict_of(tmp_path / "log.jsonl", flipped).findings
+
+
+def test_every_byte_around_a_body_and_a_value_counts(tmp_path):
+    log = min(
+        (log for log in logs() if b'{"$blob":"' in sealed(log.events).lines), key=lambda log: len(log.events)
+    )
+    lines = sealed(log.events).lines.splitlines(keepends=True)
+    value = next(n for n, line in enumerate(lines) if line.startswith(b'{"$blob":"'))
+    around = [(n, at) for n in (value - 1, value + 1, len(lines) - 1) for at in range(-76, 0)]
+    for number, at in [*around, *((value, at) for at in (*range(84), -2, -1))]:
+        line = bytearray(lines[number])
+        line[at] ^= 4
+        changed = b"".join([*lines[:number], line, *lines[number + 1 :]])
+        assert verdict_of(tmp_path / "log.jsonl", changed).findings, (number, at)
 
 
 def process(*arguments):

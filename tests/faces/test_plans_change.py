@@ -340,7 +340,10 @@ def test_a_price_that_is_none_ends_before_anybody_is_asked(cli, model, monkeypat
 
 
 def test_a_plan_that_cannot_be_written_or_made_is_said(cli, model):
-    assert "cannot be written" in cli(*MAKE, "--input", "nights=2", "-o", "gone/made.json").err
+    shown = cli(*MAKE, "--input", "nights=2", "-o", "gone/made.json")
+    assert (
+        "plan to gone/made.json: No such file or directory; choose a place that can be written" in shown.err
+    )
     assert cli(*MAKE, "-o", "made.json").code == 3  # the server has no answer left
     assert not (cli.path / "made.json").exists()
 
