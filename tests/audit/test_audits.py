@@ -389,3 +389,16 @@ def test_a_large_value_that_is_another_is_found_by_the_chain_alone():
     assert audit_hashes(data[:at] + b"~" + data[at + 1 :]).verdict == "violations"
     assert to_line(sealed(log.events).records[0]) + b"\n" in data
     assert log_of(log.file) is log
+
+
+@pytest.mark.parametrize("origin", ["rule", "alternative"])
+def test_nothing_that_is_prepared_is_for_the_run_as_a_whole(origin):
+    log = next(log for log in logs() if log.name == "seeds/000-a-dear-step-looks-for-a-cheaper-way-once")
+    events = [
+        e._replace(data={**e.data, "origin": origin})
+        if e.type == "plan_adopted" and e.data["origin"] == "model"
+        else e
+        for e in log.events
+    ]
+    found = judged(sealed(events)).findings
+    assert [f.message for f in found] == [f"nothing in the log proposes this plan of origin {origin}"]
