@@ -1,5 +1,8 @@
 """A log that somebody else wrote and hashed anew: whatever reads it says that it is corrupt, and nothing drives a terminal."""
 
+import contextlib
+import sqlite3
+
 import orjson
 import pytest
 from click.testing import CliRunner
@@ -111,6 +114,37 @@ def test_an_id_with_control_characters_does_not_drive_the_terminal(events):
         shown = said(*words)
         assert "\x1b" not in shown.output, words
         assert "\u202e" not in shown.output, words
+
+
+def test_a_state_with_control_characters_does_not_drive_the_terminal_of_who_lists_runs(events):
+    moved = [event for event in events if event["type"] == "run_moved"]
+    moved[-1]["data"]["dest"] = "\x1b[31mdone"
+    forged(events)
+    assert "\x1b" not in said("runs").output
+
+
+@pytest.mark.parametrize(
+    "field", [{"run": 5}, {"epoch": "1"}, {"owner": []}, {"state": {}}, {"tombstone": "x"}]
+)
+def test_a_lease_file_with_a_field_of_another_type_is_corruption(events, monkeypatch, field):
+    monkeypatch.setenv("FSM_AGENT_STORE", "lines.jsonl")
+    forged(events)
+    with open("lines.jsonl/r1.meta.json", "r+b") as file:
+        changed = {**orjson.loads(file.read()), **field}
+        file.seek(0)
+        file.truncate()
+        file.write(orjson.dumps(changed))
+    for words in (("runs",), ("status", "r1"), ("note", "r1", "x", "--by", "ann")):
+        assert "E-CORRUPT" in said(*words).output, words
+
+
+def test_a_tombstone_that_is_no_json_is_corruption(events):
+    forged(events)
+    with contextlib.closing(sqlite3.connect("second.db")) as db:
+        db.execute("UPDATE runs SET tombstone = x'00ff'")
+        db.commit()
+    for words in (("status", "r1"), ("note", "r1", "x", "--by", "ann")):
+        assert "E-CORRUPT" in said(*words).output, words
 
 
 def test_why_of_a_forged_log_file_is_corruption(events):

@@ -3,15 +3,17 @@
 import asyncio
 import base64
 import functools
+import json
 from pathlib import Path
 
 import pytest
 
-from fsm_agent import Plan, RunController, Toolbox
+from fsm_agent import Plan, RunController, Toolbox, ToolError
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.inputs import Person, Replan
 from fsm_agent.core.tools import is_secret
+from fsm_agent.runtime.planning.planner import Proposal
 from fsm_agent.runtime.secrets.hiding import hidden, hide_document
 from fsm_agent.runtime.secrets.vault import Vault
 
@@ -136,6 +138,34 @@ async def test_a_word_with_a_secret_is_refused_before_it_lies_in_the_inbox(tmp_p
     await away.reconcile("b", verdict="applied", evidence="seen", result={"ok": True}, by="ann")
     await away.close()
     assert SAID.encode() not in written(tmp_path)
+
+
+@pytest.mark.parametrize("raises", [False, True])
+@in_a_loop
+async def test_a_planner_that_says_a_secret_has_given_no_plan_and_its_words_are_hidden(tmp_path, raises):
+    class Careless:
+        async def propose(self, briefing):
+            if raises:
+                raise RuntimeError(f"GET /?token={GIVEN}")
+            step = {"id": "z", "tool": "login", "args": {"token": GIVEN, "pin": 1}}
+            return Proposal(text=json.dumps({"steps": [step]}))
+
+    tools = Toolbox()
+
+    @tools.read(secret=["token", "pin"])
+    async def login(token: str, pin: int) -> dict:
+        raise ToolError("not_found", "no such user")
+
+    plan = Plan.make({"goal": "g", "inputs": {"t": ""}, "steps": [LOGIN]})
+    given = {"store": str(tmp_path / "runs.db"), "inputs": {"t": GIVEN}, "planner": Careless()}
+    async with await RunController.start(plan, tools, **given) as run:
+        await run.wait()
+        refused = [e.data["why"] async for e in run.events() if e.type == "replan_refused"]
+    assert refused
+    assert all(
+        ("token=«secret:inputs.t»" if raises else "its answer says a secret") in why for why in refused
+    )
+    assert GIVEN.encode() not in written(tmp_path)
 
 
 @pytest.fixture

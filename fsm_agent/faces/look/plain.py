@@ -136,7 +136,7 @@ def runs(value: Runs, screen: Screen) -> Iterator[str]:
         ago = duration(max(0, value.now_us - info.updated_us) / 1_000_000)
         driven = ", driven" if info.run in value.driven else ""
         yield (
-            f"{screen.glyph(info.state)} {short(info.run, wide):<{wide}}  {info.state:<21}  "
+            f"{screen.glyph(info.state)} {short(info.run, wide):<{wide}}  {safe(info.state):<21}  "
             f"{info.head.seq:>6} events  {ago} ago{driven}"
         )
 

@@ -9,7 +9,7 @@ from fsm_agent.core import canon
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import FsmAgentError, RefusedError
-from fsm_agent.core.inputs import Answer, Edit, Note, ReconcileAs, Replan, SetInputs, Word
+from fsm_agent.core.inputs import Answer, Edit, Note, Proposed, ReconcileAs, Replan, SetInputs, Word
 from fsm_agent.core.language import refs
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.secrets.vault import Vault, secret_inputs
@@ -37,6 +37,18 @@ def hidden(word: Word, run: Run, vault: Vault) -> Word:
             return attrs.evolve(word, text=vault.scrub(word.text), who=who)
         case _:
             return attrs.evolve(word, who=who)
+
+
+def hidden_proposal(given: Proposed, vault: Vault) -> Proposed:
+    """Return a planner's answer as the log may have it; one that says a secret is none, for a plan refers to it."""
+    given = attrs.evolve(given, why=vault.scrub(given.why))
+    if given.answer is None or vault.mask(given.answer) == given.answer:
+        return given
+    why = (
+        given.why
+        or 'the planner failed: its answer says a secret; a plan refers to it, such as "$inputs.token"'
+    )
+    return attrs.evolve(given, answer=vault.scrub(given.answer), why=why)
 
 
 def secrets_of(run: Run) -> frozenset[str]:
