@@ -157,8 +157,8 @@ async def test_a_planner_that_says_a_secret_has_given_no_plan_and_its_words_are_
         raise ToolError("not_found", "no such user")
 
     plan = Plan.make({"goal": "g", "inputs": {"t": ""}, "steps": [LOGIN]})
-    given = {"store": str(tmp_path / "runs.db"), "inputs": {"t": GIVEN}, "planner": Careless()}
-    async with await RunController.start(plan, tools, **given) as run:
+    given = {"inputs": {"t": GIVEN}, "planner": Careless()}
+    async with await RunController.start(plan, tools, store=str(tmp_path / "runs.db"), **given) as run:
         await run.wait()
         refused = [e.data["why"] async for e in run.events() if e.type == "replan_refused"]
     assert refused
