@@ -135,10 +135,12 @@ class Speaking:
         Raises:
             RefusedError: It does not fit the run as it is now.
             OwnedError: The owner did not answer in time; the word stays in the inbox.
+            CorruptError: The log is not the one whose head is kept; the word is not put into the inbox.
         """
         if self._driver is not None:
             self._driver.say(hidden(word, self.run, self._vault))
             return
+        self.heads.check(self._store, self._id)  # a word that is refused must not lie there and count later
         refuse_secrets(word, self.run)
         number = self._store.post(self._id, to_letter(word), now_us=SystemPorts().now_us())
         await self._answered(number, timeout_s)

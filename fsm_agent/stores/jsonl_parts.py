@@ -46,9 +46,18 @@ def read_meta(path: Path) -> Meta:
     """
     data = path.read_bytes()
     try:
-        return Meta(**orjson.loads(data))
+        return _typed(Meta(**orjson.loads(data)))
     except (ValueError, TypeError) as error:
         raise CorruptError(f"{path}: it is no lease file ({error}); restore a backup") from None
+
+
+def _typed(meta: Meta) -> Meta:
+    numbers = (meta.epoch, meta.lease_until_us, meta.created_us, meta.updated_us)
+    owner, tombstone = type(meta.owner), type(meta.tombstone)
+    fits = {type(n) for n in numbers} == {int} and type(meta.run) is type(meta.state) is str
+    if not fits or owner not in (str, type(None)) or tombstone not in (dict, type(None)):
+        raise TypeError("a field of another type")
+    return meta
 
 
 class InboxFile:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import apsw
+import orjson
 
 from fsm_agent.core.errors import CorruptError, StoreDeadError
 from fsm_agent.stores import checks
@@ -73,9 +74,9 @@ class Link:
                 if isinstance(meaning, StoreDeadError):
                     self.close(str(meaning))
                 raise meaning from error
-            except UnicodeDecodeError as error:
+            except (UnicodeDecodeError, orjson.JSONDecodeError) as error:
                 raise CorruptError(
-                    f"store {self._path}: text that is no UTF-8 ({error}); audit it"
+                    f"store {self._path}: text that is no UTF-8, or no JSON ({error}); audit it"
                 ) from error
 
     @contextlib.contextmanager

@@ -222,3 +222,25 @@ def test_a_head_that_could_not_be_kept_is_kept_the_next_time_at_the_latest_at_th
         assert run.heads.fault == ""
 
     go(scenario())
+
+
+@pytest.mark.spoils_logs
+@pytest.mark.parametrize("name", STORES)
+def test_a_word_that_is_refused_for_a_cut_log_does_not_lie_in_the_inbox(tmp_path, name):
+    """It would count later, when somebody has taken the head away to go on without it."""
+    place = tmp_path / name
+    go(finished(place))
+    cut(place, 3)
+
+    async def speak():
+        away = await RunController.attach(place, "r")
+        try:
+            with pytest.raises(CorruptError, match="its end was cut off"):
+                await away.note("I was told no", by="ann")
+        finally:
+            await away.close()
+
+    go(speak())
+    store = open_store(place, read_only=True)
+    assert store.letters("r") == []
+    store.close()

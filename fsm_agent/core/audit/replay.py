@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.state import Run
-from fsm_agent.core.errors import CorruptError
+from fsm_agent.core.errors import CorruptError, FsmAgentError
 from fsm_agent.core.events import Event, Record, chain, from_body, genesis, hydrate
 from fsm_agent.core.plans.known import collecting_later
 
@@ -65,6 +65,30 @@ def one(record: Record, blob: Blobs) -> Event:
     return hydrate(from_body(record.body), blob)
 
 
+def take(state: Run, event: Event) -> None:
+    """Apply an event that was read, whoever wrote it.
+
+    Raises:
+        CorruptError: It does not fit the state before it.
+    """
+    try:
+        apply(state, event)
+    except Exception as error:
+        raise unfit(state.id, event, error) from error
+
+
+def unfit(run: str, event: Event, error: Exception) -> CorruptError:
+    """Return what it means that *event* could not be applied: a chain that holds says nothing about who wrote it."""
+    if isinstance(error, CorruptError):
+        return error
+    words = str(error) if isinstance(error, FsmAgentError) else f"{type(error).__name__}: {error}"
+    return CorruptError(
+        f"log of {run}: event {event.seq} ({event.type}) cannot be applied to the state before it ({words}); "
+        "audit it, restore a backup",
+        seq=event.seq,
+    )
+
+
 def replay(run: str, records: Iterable[Record], blob: Blobs, *, until: int | None = None) -> Run:
     """Return the state of *run* after its records, or after seq *until*.
 
@@ -76,5 +100,8 @@ def replay(run: str, records: Iterable[Record], blob: Blobs, *, until: int | Non
         for event in events(run, records, blob):
             if until is not None and event.seq > until:
                 break
-            apply(state, event)
+            try:
+                apply(state, event)
+            except Exception as error:
+                raise unfit(run, event, error) from error
     return state

@@ -17,7 +17,7 @@ from fsm_agent.core.plans.faults import Faults, cut, pointer, quoted, several
 from fsm_agent.core.plans.graph import level
 from fsm_agent.core.plans.plan import Plan, Step
 from fsm_agent.core.signals import Effect
-from fsm_agent.core.tools import Parameter, ToolSpec, kind_fault, type_fault
+from fsm_agent.core.tools import Parameter, ToolSpec, is_secret, kind_fault, type_fault
 
 MOST_TOP_STEPS: Final = 8
 """With more, whoever writes a plan begins to forget dependencies."""
@@ -140,6 +140,8 @@ def _arguments(faults: Faults, tool: ToolSpec, args: Template, at: str, *, offer
                 pointer(at, name), "unknown-argument", f"{tool.name!r} has no argument {quoted(name)}", fix
             )
     for parameter in tool.parameters:
+        if parameter.name in tool.secret and is_secret(given.get(parameter.name)):
+            continue  # its value is in no log, and nobody here knows its type
         if parameter.name in given:
             fault = _argument(parameter, args)
             if fault:

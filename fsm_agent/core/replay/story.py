@@ -9,9 +9,9 @@ from typing import Any, Final
 import attrs
 
 from fsm_agent.core.audit.answers import Explained
+from fsm_agent.core.audit.replay import take
 from fsm_agent.core.audit.why import explained
 from fsm_agent.core.engine import budget
-from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.records import RUN
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import CorruptError
@@ -186,7 +186,7 @@ class _Teller:
         if event.type == "decided":
             self.decisions.append(explained(self.run, event, self.table))
             self.rows[event.data["rule"]] = self.rows.get(event.data["rule"], 0) + 1
-        apply(self.run, event)
+        take(self.run, event)
         self.bars.add(event)
         self.ledger.add(event)
         tells = _TELLS.get(event.type)

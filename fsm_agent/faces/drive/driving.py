@@ -16,7 +16,7 @@ from fsm_agent.faces.drive.jobs import read_job
 from fsm_agent.faces.drive.persons import Nobody, Progress, Respondent, Scripted, Terminal
 from fsm_agent.faces.drive.planners import planner_of
 from fsm_agent.faces.frame import places
-from fsm_agent.faces.frame.screen import Screen
+from fsm_agent.faces.frame.screen import Screen, safe
 from fsm_agent.faces.frame.spec import EXIT_OF_RUN, Outcome
 from fsm_agent.faces.look.results import Finished
 from fsm_agent.runtime.controller import RunController
@@ -72,7 +72,7 @@ async def run(
                 review=review,
                 listeners=(progress.listen, who.listen),
             )
-            screen.hint(f"run {name}: {len(job.plan.steps)} steps, store {screen.store}")
+            screen.hint(f"run {safe(name)}: {len(job.plan.steps)} steps, store {screen.store}")
         async with progress.shown(controller):
             return await _drive(screen, store, controller, who)
 
@@ -95,7 +95,7 @@ async def resume(
     with places.writing(screen) as store:
         state = store.info(run).state
         if state in _ENDED:
-            screen.hint(f"run {run}: it is {state} already; nothing is left to resume")
+            screen.hint(f"run {safe(run)}: it is {state} already; nothing is left to resume")
             return _as_it_is(store, run)
         if places.is_driven(store, run):
             owner = store.info(run).owner
@@ -154,7 +154,7 @@ async def wait(screen: Screen, *, run: str, until: str | None, timeout: float | 
                         seen = record.seq
                     await asyncio.sleep(POLL_S)
         except TimeoutError:
-            screen.hint(f"run {run}: it is {store.info(run).state} after {timeout:g} s; it goes on")
+            screen.hint(f"run {safe(run)}: it is {store.info(run).state} after {timeout:g} s; it goes on")
             return _as_it_is(store, run, STILL_GOING)
         return _as_it_is(store, run)
 

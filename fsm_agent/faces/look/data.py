@@ -4,7 +4,6 @@ Every document names its schema. None instead of a value prints nothing: the dat
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import attrs
@@ -12,6 +11,7 @@ import orjson
 
 from fsm_agent.core.audit.audit import Audit
 from fsm_agent.core.events import Head, to_line
+from fsm_agent.core.replay import moments
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.look.results import Audits, Exported, Finished, Line, Runs, Said
 from fsm_agent.runtime.driving.status import Status
@@ -122,8 +122,4 @@ def head(value: Head) -> dict[str, Any]:
 
 def moment(at_us: int) -> str:
     """Return a time as ISO 8601 in UTC, from microseconds since the epoch."""
-    return (
-        datetime.fromtimestamp(at_us / 1_000_000, UTC)
-        .isoformat(timespec="microseconds")
-        .replace("+00:00", "Z")
-    )
+    return moments.moment(at_us)

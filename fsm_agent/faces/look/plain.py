@@ -5,7 +5,6 @@ on lines of their own and are never cut.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from shlex import quote
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from fsm_agent.core import canon
 from fsm_agent.core.audit.audit import Audit
 from fsm_agent.core.engine.records import Question
 from fsm_agent.core.events import Event, Head
+from fsm_agent.core.replay.moments import moment
 from fsm_agent.faces.frame.screen import Screen, duration, safe, short, wrapped
 from fsm_agent.faces.look.results import Audits, Exported, Finished, Line, Runs, Said
 from fsm_agent.runtime.driving.status import Status, TaskStatus
@@ -136,7 +136,7 @@ def runs(value: Runs, screen: Screen) -> Iterator[str]:
         ago = duration(max(0, value.now_us - info.updated_us) / 1_000_000)
         driven = ", driven" if info.run in value.driven else ""
         yield (
-            f"{screen.glyph(info.state)} {short(info.run, wide):<{wide}}  {info.state:<21}  "
+            f"{screen.glyph(info.state)} {short(info.run, wide):<{wide}}  {safe(info.state):<21}  "
             f"{info.head.seq:>6} events  {ago} ago{driven}"
         )
 
@@ -159,7 +159,7 @@ def event(value: Line, screen: Screen) -> Iterator[str]:
 
 def told(found: Event, run: str, screen: Screen) -> Iterator[str]:
     """An event on one line."""
-    clock = datetime.fromtimestamp(found.at / 1_000_000, UTC).strftime("%H:%M:%S.%f")[:-3]
+    clock = moment(found.at)[11:23]
     task = short(found.task, 16) if found.task is not None else "-"
     head = f"{found.seq:>5} {clock}  {task:<6} "
     text = safe(_words(found, run, "→" if screen.unicode else "->"))

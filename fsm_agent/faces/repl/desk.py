@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from shlex import quote
 from typing import Any, Final
 
-from fsm_agent.core.audit.replay import one, replay
-from fsm_agent.core.engine.fold import apply
+from fsm_agent.core.audit.replay import one, replay, take
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import FsmAgentError, NotFoundError, OwnedError, RefusedError, UsageError
 from fsm_agent.core.events import Event
@@ -128,7 +127,7 @@ class Desk:
         if self._seen is None:
             self._seen = replay(run, store.read(run), store.blob)
         for record in store.read(run, since=self._seen.seq):
-            apply(self._seen, one(record, store.blob))
+            take(self._seen, one(record, store.blob))
         return self._seen
 
     def runs(self) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ class Calls:
     ) -> None:
         self._toolbox = toolbox
         self._judge = Judge(classifier, vault)
-        self._vault = vault
+        self.vault = vault
         self._run_id = run_id
         self._report = report
         self._clock_us = clock_us
@@ -215,7 +215,7 @@ class Calls:
         """Start it; or return why it cannot be started: signal, code, words."""
         callee, spec = one.callee, one.spec
         try:
-            kwargs = self._vault.reveal(spec, args)
+            kwargs = self.vault.reveal(spec, args)
         except RefusedError as refused:
             return Signal.AUTH_DENIED, refused.code, str(refused)
         faults = argument_faults(spec, kwargs)

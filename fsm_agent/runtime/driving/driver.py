@@ -28,6 +28,8 @@ from fsm_agent.runtime.driving.engine import Engine
 from fsm_agent.runtime.driving.inbox import Inbox
 from fsm_agent.runtime.driving.letters import refuse_absent
 from fsm_agent.runtime.planning.planner import Planner, ask
+from fsm_agent.runtime.secrets.hiding import hidden_proposal
+from fsm_agent.runtime.secrets.vault import Vault
 
 FLUSH_S = 0.2
 """Longest time that an event which needs no barrier stays in memory only, in seconds."""
@@ -36,7 +38,13 @@ POLL_S = 0.1
 
 
 class CallRunner(Protocol):
-    """Whatever carries out calls; :class:`fsm_agent.runtime.driving.calls.Calls` for real tools."""
+    """Whatever carries out calls; :class:`fsm_agent.runtime.driving.calls.Calls` for real tools.
+
+    Attributes:
+        vault: The secrets of the run.
+    """
+
+    vault: Vault
 
     def start(self, call: Call) -> None:
         """Start a call; its outcome is reported once."""
@@ -185,10 +193,11 @@ class Driver:
 
     def _ask_planner(self, command: AskPlanner) -> None:
         assert self._planner is not None, "a run without a planner asks none"
-        planner = self._planner
+        planner, calls = self._planner, self._calls
 
         async def answered() -> None:
-            self.report(await ask(planner, command.request, command.briefing))
+            given = await ask(planner, command.request, command.briefing)
+            self.report(given if calls is None else hidden_proposal(given, calls.vault))
 
         task = self._loop.create_task(answered(), name=f"planner {command.request}")
         self._background.append(task)

@@ -6,6 +6,7 @@ values against it. The values are held in memory and nowhere else, so after a re
 them again (:meth:`Vault.give`). A value comes back only in arguments that the called tool declares secret.
 """
 
+import base64
 import hmac
 import json
 import re
@@ -23,6 +24,8 @@ MIN_SCRUB = 3
 """Shorter secrets are not looked for in messages: no masking can hide so little."""
 MIN_MASK = 8
 """Shorter secrets are not looked for in undeclared values, where they would be found by accident."""
+MAX_ENCODED = 4096
+"""Longer secrets, in bytes, are not looked for in base64 and hex."""
 
 _EMBEDDED = re.compile(r'\{"\$secret":"([^"]*)","mac":"([0-9a-f]+)"\}')
 _ODD = re.compile(r"[^\w.\[\]-]")
@@ -83,7 +86,7 @@ class Vault:
         for step in steps:
             hidden = dict(step)
             for holder, names in _secret_places(step, known, default_tool):
-                args = {k: self._hide_literals(v, k) if k in names else v for k, v in holder["args"].items()}
+                args = {k: self.hide_literals(v, k) if k in names else v for k, v in holder["args"].items()}
                 if holder is step:
                     hidden["args"] = args
                 else:
@@ -95,11 +98,12 @@ class Vault:
             out.append(hidden)
         return out
 
-    def _hide_literals(self, value: Any, name: str) -> Any:
+    def hide_literals(self, value: Any, name: str) -> Any:
+        """Return a secret argument of a plan with its literals replaced; text with a reference in it stays."""
         if type(value) is str:
             template = refs.parse(value)
             return self._hide(template.resolve({}), name) if template.constant else value
-        return self._hide(value, name, inner=self._hide_literals)
+        return self._hide(value, name, inner=self.hide_literals)
 
     def give(self, name: str, value: Any) -> None:
         """Give a secret again that an earlier process held, under the name its references have.
@@ -174,6 +178,13 @@ class Vault:
         if type(value) is str:
             name = self._found(value)
             return value if name is None else self._reference(value, name)
+        if type(value) in (int, float):  # only as a whole: a number holds no other
+            text = json.dumps(value)
+            return (
+                self._reference(value, self._texts[text])
+                if len(text) >= MIN_MASK and text in self._texts
+                else value
+            )
         if type(value) is list:
             return [self.mask(item) for item in value]
         if type(value) is dict and not is_secret(value):
@@ -245,6 +256,7 @@ class Vault:
             quote(text),
             quote(text, safe=""),
             quote_plus(text),
+            *_encoded(text),
         ):
             if len(form) >= MIN_SCRUB and form not in self._texts:
                 self._texts[form] = name
@@ -300,6 +312,22 @@ def _secret_places(
             yield other, names
     if shared and args:
         yield step, frozenset(shared)
+
+
+def _encoded(text: str) -> Iterator[str]:
+    """Yield *text* as base64 and hex have it, also in the middle of other bytes, as in ``Basic base64(user:secret)``."""
+    raw = text.encode()
+    if not MIN_MASK <= len(raw) <= MAX_ENCODED:
+        return
+    yield raw.hex()
+    yield raw.hex().upper()
+    for before in range(3):
+        letters = base64.b64encode(bytes(before) + raw)
+        sure = letters[
+            -(-before * 8 // 6) : (before + len(raw)) * 8 // 6
+        ].decode()  # of these bytes and no others
+        yield sure
+        yield sure.replace("+", "-").replace("/", "_")
 
 
 def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,154 @@
+"""A log that somebody else wrote and hashed anew: whatever reads it says that it is corrupt, and nothing drives a terminal."""
+
+import contextlib
+import sqlite3
+
+import orjson
+import pytest
+from click.testing import CliRunner
+
+from fsm_agent.core import canon
+from fsm_agent.core.errors import CorruptError
+from fsm_agent.core.events import chain, genesis
+from fsm_agent.faces.cli import build
+from fsm_agent.runtime.proof import logs
+
+pytestmark = pytest.mark.spoils_logs
+
+TOOLS = """
+from fsm_agent import Toolbox
+tools = Toolbox()
+
+@tools.read
+def look(n: int) -> dict:
+    return {"seen": n}
+"""
+
+
+def said(*words):
+    return CliRunner().invoke(build(), words, prog_name="fsm-agent")
+
+
+@pytest.fixture
+def events(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FSM_AGENT_STORE", "first.db")
+    (tmp_path / "box.py").write_text(TOOLS)
+    (tmp_path / "plan.json").write_text('[{"id": "a", "tool": "look", "args": {"n": 1}}]')
+    assert said("run", "plan.json", "--tools", "box.py:tools", "--run-id", "r1").exit_code == 0
+    assert said("export", "r1", "-o", "log.jsonl").exit_code == 0
+    lines = (tmp_path / "log.jsonl").read_bytes().splitlines()
+    monkeypatch.setenv("FSM_AGENT_STORE", "second.db")
+    return [orjson.loads(line[: line.rindex(b',"hash":"')] + b"}") for line in lines]
+
+
+def forged(events, run="r1"):
+    """Write the events as a log whose chain holds, and take it in."""
+    previous, out = genesis(run).hash, []
+    for event in events:
+        body = canon.encode(event)
+        previous = chain(previous, body)
+        out.append(b'%b,"hash":"%b"}\n' % (body[:-1], previous.hex().encode()))
+    with open("forged.jsonl", "wb") as file:
+        file.write(b"".join(out))
+    assert said("import", "forged.jsonl").exit_code == 0
+
+
+def first(events, kind):
+    return next(event for event in events if event["type"] == kind)
+
+
+FORGERIES = {
+    "a state that is none": lambda events: first(events, "run_moved")["data"].update(dest="somewhere"),
+    "a state of another type": lambda events: first(events, "run_moved")["data"].update(dest={"a": 1}),
+    "an event of no known type": lambda events: events[3].update(type="what"),
+    "tools without an effect": lambda events: events[0]["data"].update(tools=[{"name": "look"}]),
+    "a table without rows": lambda events: events[0]["data"].update(rules={}),
+}
+
+
+@pytest.mark.parametrize("how", FORGERIES)
+def test_an_event_that_cannot_be_applied_is_corruption_and_no_fault_of_the_program(events, how):
+    FORGERIES[how](events)
+    forged(events)
+    for words in (
+        ("status", "r1"),
+        ("graph", "r1"),
+        ("resume", "r1", "--tools", "box.py:tools"),
+        ("replay", "r1"),
+    ):
+        shown = said(*words)
+        assert "E-CORRUPT" in shown.output, (words, shown.output)
+        assert "fault of the program" not in shown.output
+    assert said("audit", "r1").exit_code == 7
+
+
+def test_one_forged_run_does_not_keep_the_others_from_being_removed(events):
+    events[3].update(type="what")
+    forged(events)
+    assert said("run", "plan.json", "--tools", "box.py:tools", "--run-id", "r2").exit_code == 0
+    shown = said("runs", "gc", "--older-than", "0d")
+    assert shown.exit_code == 0, shown.output
+    assert "does not verify" in shown.output
+    assert "r2" not in said("runs").output
+
+
+@pytest.mark.parametrize("at", [-(10**18), 2**63 - 1])
+def test_a_moment_that_no_calendar_has_is_shown_as_its_first_or_last(events, at):
+    events[2].update(at=at)
+    forged(events)
+    for words in (
+        ("events", "r1"),
+        ("events", "r1", "--json"),
+        ("replay", "r1"),
+        ("report", "r1", "-o", "r.html"),
+    ):
+        assert "E-INTERNAL" not in said(*words).output, words
+
+
+def test_an_id_with_control_characters_does_not_drive_the_terminal(events):
+    run = "\x1b[31mX\u202e"
+    events[0]["data"]["run"] = run
+    forged(events, run)
+    for words in (("status", run), ("why", run), ("resume", run, "--tools", "box.py:tools"), ("runs",)):
+        shown = said(*words)
+        assert "\x1b" not in shown.output, words
+        assert "\u202e" not in shown.output, words
+
+
+def test_a_state_with_control_characters_does_not_drive_the_terminal_of_who_lists_runs(events):
+    moved = [event for event in events if event["type"] == "run_moved"]
+    moved[-1]["data"]["dest"] = "\x1b[31mdone"
+    forged(events)
+    assert "\x1b" not in said("runs").output
+
+
+@pytest.mark.parametrize(
+    "field", [{"run": 5}, {"epoch": "1"}, {"owner": []}, {"state": {}}, {"tombstone": "x"}]
+)
+def test_a_lease_file_with_a_field_of_another_type_is_corruption(events, monkeypatch, field):
+    monkeypatch.setenv("FSM_AGENT_STORE", "lines.jsonl")
+    forged(events)
+    with open("lines.jsonl/r1.meta.json", "r+b") as file:
+        changed = {**orjson.loads(file.read()), **field}
+        file.seek(0)
+        file.truncate()
+        file.write(orjson.dumps(changed))
+    for words in (("runs",), ("status", "r1"), ("note", "r1", "x", "--by", "ann")):
+        assert "E-CORRUPT" in said(*words).output, words
+
+
+def test_a_tombstone_that_is_no_json_is_corruption(events):
+    forged(events)
+    with contextlib.closing(sqlite3.connect("second.db")) as db:
+        db.execute("UPDATE runs SET tombstone = x'00ff'")
+        db.commit()
+    for words in (("status", "r1"), ("note", "r1", "x", "--by", "ann")):
+        assert "E-CORRUPT" in said(*words).output, words
+
+
+def test_why_of_a_forged_log_file_is_corruption(events):
+    events[3].update(type="what")
+    forged(events)
+    with pytest.raises(CorruptError, match=r"event 4 \(what\) cannot be applied"):
+        logs.why("forged.jsonl")
