@@ -90,6 +90,26 @@ def test_text_from_outside_cannot_drive_the_terminal(cli):
         assert "\u202e" not in out
 
 
+def test_what_no_eye_sees_is_spelled_out_before_a_person_approves_it(cli):
+    unseen = "\u200b\u200e\u200f\u061c\u00ad\u2060\ufeff\u3164\u180e\U000e0041\U000e0101"
+    whole = "👩\u200d👧 ❤\ufe0f"  # one emoji each
+    guest = f"ann{unseen}{whole}"
+    cli("run", "desk", "--run-id", "r1", "--input", f"guest={guest}")
+    for words in (["status", "r1"], ["inbox"]):
+        out = cli(*words).out
+        assert not set(unseen) & set(out)
+        assert "\\u200b" in out
+        assert whole.split()[0] in out
+
+
+def test_a_json_document_cannot_drive_the_terminal_and_says_the_same(cli):
+    evil = "\x1b[2J\x9b2J\x7f\u202e\u2066\u2028\u200b"
+    cli("run", "desk", "--run-id", "r1", "--input", f"guest={evil}")
+    _, document = cli.json("status", "r1")
+    assert document["questions"][0]["args"]["guest"] == evil
+    assert not set(evil.replace("[2J", "").replace("2J", "")) & set(cli("status", "r1", "--json").out)
+
+
 def test_events_are_those_of_the_log_in_its_order(cli, waiting):
     lines = cli("events", "r1", "--jsonl").lines
     assert [line["seq"] for line in lines] == list(range(1, len(lines) + 1))

@@ -40,12 +40,20 @@ _COLOURS: Final[Mapping[str, str]] = {
 }
 _PLAINER: Final = {ord(a): b for a, b in {"→": "->", "←": "<-", "…": "...", "·": "-", "–": "-"}.items()}
 _ESCAPES: Final = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160))}
-_BIDI: Final = {c: f"\\u{c:04x}" for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+_UNSEEN: Final = (
+    *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810)),
+    *(0x200B, 0x200C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070)),
+    *(0x3164, 0xFEFF, 0xFFA0, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0)),
+)
+UNSEEN: Final = {c: f"\\u{c:04x}" if c < 0x10000 else f"\\U{c:08x}" for c in _UNSEEN}
+"""Characters that show nothing, or turn the direction of what is read, each spelled out: nobody approves what he cannot
+see. Not among them is what joins one emoji, or chooses its form."""
+_HARMLESS: Final = {**_ESCAPES, **UNSEEN}
 
 
 def safe(text: str) -> str:
-    """Return *text* on one line, with control characters spelled out, so that it cannot drive a terminal."""
-    return " ".join(text.split()).translate(_ESCAPES).translate(_BIDI)
+    """Return *text* on one line, with what drives a terminal or does not show spelled out."""
+    return " ".join(text.split()).translate(_HARMLESS)
 
 
 def short(text: str, width: int) -> str:
