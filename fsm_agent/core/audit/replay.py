@@ -76,5 +76,21 @@ def replay(run: str, records: Iterable[Record], blob: Blobs, *, until: int | Non
         for event in events(run, records, blob):
             if until is not None and event.seq > until:
                 break
-            apply(state, event)
+            take(state, event)
     return state
+
+
+def take(run: Run, event: Event) -> None:
+    """Change *run* as *event* says, which stands in a log that anybody may have written.
+
+    Raises:
+        CorruptError: It does not say what an event of its type says; nothing can be told from here on.
+    """
+    try:
+        apply(run, event)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, AssertionError) as error:
+        raise CorruptError(
+            f"log of {run.id}: event {event.seq} ({event.type}) cannot be applied to the state before it "
+            f"({type(error).__name__}: {error}); audit the log",
+            seq=event.seq,
+        ) from error

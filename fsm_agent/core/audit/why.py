@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from fsm_agent.core.audit import causes, hints
 from fsm_agent.core.audit.answers import Explained, Near, Otherwise, Why
-from fsm_agent.core.engine.fold import apply
+from fsm_agent.core.audit.replay import take
 from fsm_agent.core.engine.policy import facts_of
 from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.engine.state import Run
@@ -36,7 +36,7 @@ def explain(run: str, events: Iterable[Event], seq: int, *, table: Table | None 
     for event in events:
         if event.seq == seq and event.type == "decided":
             return explained(state, event, table)
-        apply(state, event)
+        take(state, event)
     raise NotFoundError(f"event {seq} of run {run}: it is no decision; name the number of a decided event")
 
 
@@ -98,7 +98,7 @@ def _folded(run: str, log: Sequence[Event], seq: int, table: Table | None) -> tu
     for event in log:
         if event.seq == seq:
             decision = explained(state, event, table)
-        apply(state, event)
+        take(state, event)
     return decision, state
 
 

@@ -13,9 +13,9 @@ from typing import Any
 import attrs
 
 from fsm_agent.core import canon
+from fsm_agent.core.audit.replay import take
 from fsm_agent.core.engine.arguments import scope_of
 from fsm_agent.core.engine.ending import proceed
-from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.outcomes import absent, ended, inconclusive
 from fsm_agent.core.engine.policy import fire
 from fsm_agent.core.engine.records import Task
@@ -326,5 +326,5 @@ def folded(run: str, events: Iterable[Event]) -> Run:
     """Return the state of *run* after *events*."""
     state = Run(run)
     for event in events:
-        apply(state, event)
+        take(state, event)
     return state

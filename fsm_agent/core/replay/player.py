@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import attrs
 
-from fsm_agent.core.audit.replay import verified
-from fsm_agent.core.engine.fold import apply
+from fsm_agent.core.audit.replay import take, verified
 from fsm_agent.core.engine.records import RUN
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
@@ -156,7 +155,7 @@ class Replay:
         if seq < self.run.seq:
             self.run = Run(self.id)
         for event in self.events[self.run.seq : seq]:
-            apply(self.run, event)
+            take(self.run, event)
         return self.run
 
     def end(self) -> Run:

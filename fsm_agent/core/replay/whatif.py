@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import attrs
 
+from fsm_agent.core.audit.replay import take
 from fsm_agent.core.engine import derived
-from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.policy import rule_on
 from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.engine.state import Run
@@ -277,7 +277,7 @@ def _redecide(run: str, events: Sequence[Event], table: Table) -> tuple[Table, l
             if one.differs in ("decision", "delay"):
                 differed.add(one.task)
             found.append(one)
-        apply(state, event)
+        take(state, event)
         _note_signal(raw, event)
     return state.rules, found
 
