@@ -6,6 +6,7 @@ it reaches a terminal.
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -49,6 +50,8 @@ UNSEEN: Final = {c: f"\\u{c:04x}" if c < 0x10000 else f"\\U{c:08x}" for c in _UN
 """Characters that show nothing, or turn the direction of what is read, each spelled out: nobody approves what he cannot
 see. Not among them is what joins one emoji, or chooses its form."""
 _HARMLESS: Final = {**_ESCAPES, **UNSEEN}
+_INERT: Final = {c: spelled for c, spelled in _ESCAPES.items() if c not in (9, 10)}
+_OWN: Final = re.compile("(\x1b\\[(?:3[1-6]|2|0)m)")
 
 
 def safe(text: str) -> str:
@@ -187,7 +190,13 @@ class Screen:
         self.out.flush()
 
     def fit(self, line: str) -> str:
-        """Return *line* as this screen can show it: where it takes ASCII only, other signs are spelled out."""
+        """Return *line* as this screen can show it: nothing in it but our own colours drives a terminal.
+
+        Where the screen takes ASCII only, other signs are spelled out.
+        """
+        if not line.isprintable():
+            parts = _OWN.split(line) if self.colour else [line]
+            line = "".join(p if n % 2 else p.translate(_INERT) for n, p in enumerate(parts))
         if self.unicode or line.isascii():
             return line
         return line.translate(_PLAINER).encode("ascii", "backslashreplace").decode()
