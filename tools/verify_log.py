@@ -1,4 +1,4 @@
-# ruff: noqa: ANN001, ANN201, ANN204, D102, ARG002
+# ruff: noqa: ANN001, ANN201, ANN204, D102, ARG002, C408
 """Verify exported logs with nothing but Python, and no code of the engine: python verify_log.py LOG… [--head FILE]
 
 Checked: canonical lines in a chain of hashes; numbers, batches and times in order; every move an edge of the two tables
@@ -38,6 +38,7 @@ def table(text):
 
 
 MOVES = {"task": table(TASK), "run": table(RUN)}
+SHAPE = dict(actor=dict, at=int, cause=int, data=dict, seq=int, task=str, tx=list, type=str, v=int)
 Number = type("Number", (str,), {})  # a number with a fraction or an exponent, as it was written
 
 
@@ -77,18 +78,18 @@ class Log:
         try:
             if line.startswith(b'{"$blob":"') and line[74:84] + line[-1:] == b'","value":}':
                 name, value = line[10:74].decode(), line[84:-1]
-                self.values[name] = json.loads(value, parse_float=Number)
+                self.values[name] = value
                 self.need(hashlib.sha256(value).hexdigest() == name, "value", "another than its digest says")
                 return True
             body, stated, around = line[:-75] + b"}", line[-66:-2].decode(), line[-75:-66] + line[-2:]
             event = json.loads(body, parse_float=Number)
-            if canonical(event).encode() != body or event["v"] != 1 or around != b',"hash":""}':
+            odd = {key: type(value) for key, value in event.items()}.items() - SHAPE.items()
+            if canonical(event).encode() != body or odd or event["v"] != 1 or around != b',"hash":""}':
                 raise ValueError("it is no canonical event with a hash behind it")
             self.order(event, body, stated)
             self.event(event["type"], event["data"], event.get("task", "run"), event)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            self.need(False, "line", f"the event behind this one lacks what it must say: {error!r}")
-            return False
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            return self.need(False, "line", f"the event behind this one lacks what it must say: {error!r}")
         return True
 
     def order(self, event, body, stated):
@@ -102,8 +103,8 @@ class Log:
         self.need(found == stated, "chain", "the hash is not that of its contents")
         self.need(0 < event.get("cause", 1) < max(self.seq, 2), "order", "its cause is not before it")
         first, count = event.get("tx", [self.seq, 1])
-        last = first + count - 1
-        inside = last == self.tx_end if self.tx_end >= self.seq else first == self.seq and count > 0
+        last = first + count - 1 if count > ("tx" in event) else 0  # a batch of one is not named
+        inside = last == self.tx_end if self.tx_end >= self.seq else first == self.seq <= last
         self.need(inside, "order", f"it does not stand in the batch {[first, count]}")
         self.tx_end = max(self.tx_end, last)
         self.need((event["type"] == "run_created") == (self.seq == 1), "order", "run_created elsewhere")
@@ -118,10 +119,11 @@ class Log:
             self.said, self.adopted = {}, False
 
     def value(self, found):
-        return self.values[found["$blob"]] if type(found) is dict and "$blob" in found else found
+        held = type(found) is dict and "$blob" in found
+        return json.loads(self.values[found["$blob"]], parse_float=Number) if held else found
 
     def outcome(self, found):
-        return self.values[found["value_digest"]] if "value_digest" in found else found.get("value")
+        return self.value({"$blob": found["value_digest"]} if "value_digest" in found else found.get("value"))
 
     def facts(self, kind, data, name):
         if kind == "run_created":
@@ -148,7 +150,7 @@ class Log:
     def move(self, kind, name, state, data):
         source, trigger, dest = data["source"], data["trigger"], data["dest"]
         right = state == source and MOVES[kind].get((state, trigger)) == dest
-        self.need(right, "legal", f"{name} is {state}; {source} × {trigger} → {dest} is no move of it")
+        self.need(right, "legal", f"{name} is {state}; from {source} by {trigger} to {dest} is no move of it")
 
     def on_task_moved(self, data, name, event):
         task, trigger = self.tasks[name], data["trigger"]
@@ -199,12 +201,10 @@ class Log:
 
     def proved(self, task, applied):
         if task["effect"] != "read":
-            task["applied"] = applied
-            if self.keys.get(task["key"]) != "yes":
-                self.keys[task["key"]] = applied
+            task["applied"], key = applied, task["key"]
+            self.keys[key] = "yes" if self.keys.get(key) == "yes" else applied
 
     def cited(self, data, name, task):
-        """Take evidence: an earlier event says just this of this task, or a step that a new plan equates with it."""
         if name in self.opened and "seq" not in data["evidence"]:  # it is done along with its parts
             parts = {t["state"] for n, t in self.tasks.items() if n.startswith((f"{name}/", f"{name}["))}
             return self.need(parts <= {"done", "cancelled"}, "evidence", f"parts of {name} have not ended")
@@ -287,7 +287,7 @@ def main(arguments=None):
             log = verify(path, kept)
             worst = max(worst, bool(log.findings))
             for seq, rule, words in log.findings:
-                print(f"{path}: event {seq}: {rule}: {words}")
+                print(f"{path}: event {seq}: {rule}: {ascii(words)[1:-1]}")
             verdict = "violations" if log.findings else "clean" if log.closed else "open"
             print(f"{path}: {verdict}, {log.seq} events, head {log.heads.get(log.seq, '-')}")
     except (OSError, ValueError, KeyError) as error:

@@ -18,9 +18,10 @@ from fsm_agent.core.events import Head, Record, chain, from_body, from_line, nam
 
 CHECKPOINT: Final = b'{"$checkpoint":'
 """How the line of a signed checkpoint begins; it is no part of the log, and read past."""
-_OPEN: Final = b'{"$blob":"'
+OPEN: Final = b'{"$blob":"'
+"""How the line of a large value begins."""
 _MIDDLE: Final = b'","value":'
-_DIGEST_END: Final = len(_OPEN) + 64
+_DIGEST_END: Final = len(OPEN) + 64
 _VALUE_START: Final = _DIGEST_END + len(_MIDDLE)
 
 
@@ -70,7 +71,7 @@ class Scan:
 
 def blob_line(digest: str, value: bytes) -> bytes:
     """Return the line of a large value, without the line end."""
-    return _OPEN + digest.encode() + _MIDDLE + value + b"}"
+    return OPEN + digest.encode() + _MIDDLE + value + b"}"
 
 
 def parse(line: bytes) -> Record | Blob:
@@ -79,9 +80,9 @@ def parse(line: bytes) -> Record | Blob:
     Raises:
         CorruptError: It is neither an event nor a large value, or the value has another digest.
     """
-    if not line.startswith(_OPEN):
+    if not line.startswith(OPEN):
         return from_line(line)
-    digest, value = line[len(_OPEN) : _DIGEST_END].decode("ascii", "replace"), line[_VALUE_START:-1]
+    digest, value = line[len(OPEN) : _DIGEST_END].decode("ascii", "replace"), line[_VALUE_START:-1]
     whole = line[_DIGEST_END:_VALUE_START] == _MIDDLE and line.endswith(b"}")
     if not whole or hashlib.sha256(value).hexdigest() != digest:
         raise CorruptError("log line: a large value that is not what its digest says; restore a backup")

@@ -282,7 +282,10 @@ def _planner(node: Node) -> tuple[Any, ...]:
         if not isinstance(item.value, dict | list | str):
             item.wrong_type("a plan or a text")
         told = isinstance(item.value, dict) and "answer" in item.value
-        answers.append(_reply(item) if told else item.value)
+        answer = _reply(item) if told else item.value
+        if not canon.exact(answer.answer if isinstance(answer, Reply) else answer):
+            item.fail("an answer that cannot be stored exactly", "write it as text, which may be anything")
+        answers.append(answer)
     return tuple(answers)
 
 

@@ -1,14 +1,18 @@
 """The verifier that shares no code with the package agrees with it: on honest logs, and on those it can judge."""
 
 import ast
+import hashlib
 import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
+import orjson
 import pytest
 
+from fsm_agent.core.events import Record, chain, genesis, to_body, to_line
 from fsm_agent.core.machine import TABLES
+from fsm_agent.runtime.proof.auditing import audit_hashes, audit_log
 from tests.audit.corpus import judged, logs, sealed
 from tests.audit.mutators import HEAD_ONLY, MUTATORS
 from tests.audit.test_mutators import fitting
@@ -154,6 +158,79 @@ def test_every_byte_around_a_body_and_a_value_counts(tmp_path):
         line[at] ^= 4
         changed = b"".join([*lines[:number], line, *lines[number + 1 :]])
         assert verdict_of(tmp_path / "log.jsonl", changed).findings, (number, at)
+
+
+def with_line(line):
+    """Return the lines of an honest log with another one put in behind its third event."""
+    lines = sealed(min(logs(), key=lambda log: len(log.events)).events).lines.splitlines(keepends=True)
+    at = next(n for n, found in enumerate(lines) if b'"seq":3,' in found) + 1
+    return b"".join([*lines[:at], line, *lines[at:]])
+
+
+def value_line(value):
+    return b'{"$blob":"%b","value":%b}\n' % (hashlib.sha256(value).hexdigest().encode(), value)
+
+
+@pytest.mark.parametrize("value", [b"no JSON", b"[" * 100_000 + b"]" * 100_000], ids=["text", "deep"])
+def test_a_large_value_that_no_event_names_is_held_against_its_digest_and_no_more_by_both(value, tmp_path):
+    data = with_line(value_line(value))
+    assert verdict_of(tmp_path / "log.jsonl", data).findings == []
+    assert not audit_log(data).findings
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"$x":1,"seq":4,"hash":"%b"}\n' % (b"0" * 64),
+        b'{"$\xff' + b"\xc3\xa9" * 40 + b'":1,"seq":4,"hash":"%b"}\n' % (b"0" * 64),
+        b'{"at":1,"data":%b,"seq":4,"type":"x","v":1,"hash":"%b"}\n'
+        % (b"[" * 100_000 + b"]" * 100_000, b"0" * 64),
+    ],
+    ids=["a name with a dollar", "another, in bytes", "deep"],
+)
+def test_a_line_that_was_put_in_is_found_by_both_and_by_the_chain_alone(line, tmp_path):
+    data = with_line(line)
+    assert verdict_of(tmp_path / "log.jsonl", data).findings
+    assert audit_log(data).findings
+    assert audit_hashes(data).findings
+
+
+def test_a_cut_in_a_checkpoint_is_found_by_the_chain_alone(tmp_path):
+    data = sealed(logs()[0].events).lines + b'{"$checkpoint":'
+    assert verdict_of(tmp_path / "log.jsonl", data).findings
+    assert audit_hashes(data).findings
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"more": 1}, {"tx": [1, 1]}, {"task": None}, {"v": True}, {"seq": True}, {"actor": None}],
+    ids=str,
+)
+def test_what_stands_around_an_event_is_judged_alike_by_both(change, tmp_path):
+    first, *others = min(logs(), key=lambda log: len(log.events)).events
+    head = genesis(first.data["run"]).hash
+    lines = []
+    for number, event in enumerate([first, *others]):
+        raw = orjson.loads(to_body(event._replace(tx=None, seq=number + 1)))
+        body = orjson.dumps(raw | (change if not number else {}), option=orjson.OPT_SORT_KEYS)
+        head = chain(head, body)
+        lines.append(to_line(Record(number + 1, body, head)) + b"\n")
+    only = lines[0]
+    assert any(rule == "line" or rule == "order" for _, rule, _ in verdict_of(tmp_path / "l", only).findings)
+    assert {finding.rule for finding in audit_log(only).findings} & {"A2", "A4", "A5"}
+
+
+def test_what_a_log_says_cannot_drive_the_terminal_that_shows_a_finding(tmp_path):
+    log = min((log for log in logs() if any(e.task for e in log.events)), key=lambda log: len(log.events))
+    evil = "\x1b]0;owned\x07\x9b2J\u202e"
+    events = [e._replace(task=evil) if e.task else e for e in log.events]
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(sealed(events).lines)
+    found = process(str(path))
+    assert found.returncode == 1
+    assert "owned" in found.stdout
+    assert found.stdout.replace("\n", "").isprintable()
+    assert found.stdout.isascii()
 
 
 def process(*arguments):

@@ -149,6 +149,24 @@ def test_digests_of_one_value_differ_by_domain_and_a_blob_is_named_by_plain_sha2
 
 
 @pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        (1e16, b"1e+16"),
+        (-5.5e22, b"-5.5e+22"),
+        (1e15, b"1000000000000000.0"),
+        (1e-5, b"0.00001"),
+        (1e-7, b"1e-7"),
+        (-0.0, b"-0.0"),
+        (5e-324, b"5e-324"),
+        ("\x7f\x1f\u2028é", b'"\x7f\\u001f\xe2\x80\xa8\xc3\xa9"'),
+    ],
+    ids=str,
+)
+def test_the_bytes_that_every_digest_and_key_rests_on_are_these_in_every_version(value, written):
+    assert canon.encode(value) == written
+
+
+@pytest.mark.parametrize(
     ("text", "words"),
     [
         ('{"a": 1, "a": 2}', "duplicate key 'a'"),

@@ -100,6 +100,22 @@ def test_faults_point_into_the_proposal_although_finished_steps_stand_before_it(
     assert why.startswith("/steps/1/tool: there is no tool 'fly'")
 
 
+@pytest.mark.parametrize("odd", [["x"], {"a": 1}, [], 5, True], ids=str)
+def test_a_name_that_is_no_text_is_refused_wherever_it_stands(odd):
+    steps = [step("a"), step("g", "gone", "a")]
+    inner = {"id": "n", "plan": {"steps": [{"id": odd, "tool": "look"}]}}
+    for proposed in (
+        [{"id": odd, "tool": "more"}],
+        [step("b", "more"), {**step("c"), "replaces": odd}],
+        [inner],
+    ):
+        gate, why = refused(
+            play({"steps": steps}, json.dumps({"steps": proposed}), {"steps": [step("z", "more")]})
+        )
+        assert gate == "validate"
+        assert "/steps/" in why
+
+
 def test_a_fault_of_a_finished_step_names_it():
     plan = [step("a"), step("c", "gone", "a")]
     gate, why = refused(play(plan, [step("a2"), step("a", "look", "c"), step("c", "gone", "a")]))

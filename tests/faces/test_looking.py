@@ -6,7 +6,10 @@ import stat
 
 import pytest
 
+from fsm_agent.core.events import genesis, seal, to_line
+from fsm_agent.stores.lines import blob_line
 from fsm_agent.stores.transfer import read_log
+from tests.audit.corpus import logs
 
 
 def whole(cli):
@@ -88,6 +91,42 @@ def test_text_from_outside_cannot_drive_the_terminal(cli):
         assert "\x1b" not in out
         assert "\x07" not in out
         assert "\u202e" not in out
+
+
+def test_the_id_of_a_foreign_run_cannot_drive_the_terminal(cli, tmp_path):
+    evil = "r\x1b[2J\x9b2J\r"
+    log = next(log for log in logs() if log.events[-1].type == "run_closed")
+    first, *others = log.events
+    records, values = seal(genesis(evil), [first._replace(data={**first.data, "run": evil}), *others])
+    path = tmp_path / "log.jsonl"
+    lines = [blob_line(name, value) for name, value in values.items()] + [
+        to_line(record) for record in records
+    ]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    for words in (["replay", str(path)], ["why", str(path)]):
+        shown = cli(*words)
+        assert shown.code != 7, words
+        assert not set("\x1b\x9b\r") & set(shown.out + shown.err), words
+
+
+def test_what_no_eye_sees_is_spelled_out_before_a_person_approves_it(cli):
+    unseen = "\u200b\u200e\u200f\u061c\u00ad\u2060\ufeff\u3164\u180e\U000e0041\U000e0101"
+    whole = "👩\u200d👧 ❤\ufe0f"  # one emoji each
+    guest = f"ann{unseen}{whole}"
+    cli("run", "desk", "--run-id", "r1", "--input", f"guest={guest}")
+    for words in (["status", "r1"], ["inbox"]):
+        out = cli(*words).out
+        assert not set(unseen) & set(out)
+        assert "\\u200b" in out
+        assert whole.split()[0] in out
+
+
+def test_a_json_document_cannot_drive_the_terminal_and_says_the_same(cli):
+    evil = "\x1b[2J\x9b2J\x7f\u202e\u2066\u2028\u200b"
+    cli("run", "desk", "--run-id", "r1", "--input", f"guest={evil}")
+    _, document = cli.json("status", "r1")
+    assert document["questions"][0]["args"]["guest"] == evil
+    assert not set(evil.replace("[2J", "").replace("2J", "")) & set(cli("status", "r1", "--json").out)
 
 
 def test_events_are_those_of_the_log_in_its_order(cli, waiting):

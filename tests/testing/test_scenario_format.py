@@ -152,6 +152,8 @@ def test_the_name_of_a_table_may_stand_alone():
         ("/planner/0/answer", ["a plan, a text or null"], {"planner": [{"answer": 5}]}),
         ("/planner/0/why", ["the key 'why' is unknown"], {"planner": [{"answer": None, "why": ""}]}),
         ("/planner", ["an object was found", "a list of answers"], {"planner": {}}),
+        ("/planner/0", ["cannot be stored exactly", "as text"], {"planner": [{"steps": [2**64]}]}),
+        ("/planner/0", ["cannot be stored exactly", "as text"], {"planner": [{"answer": ["\ud800"]}]}),
         ("/inputs", ["a list was found"], {"inputs": []}),
         ("/name", ["the text is empty"], {"name": ""}),
         ("/name", ["a number was found", "write a text"], {"name": 1}),

@@ -146,7 +146,7 @@ def _validated(run: Run, document: Any, *, ask_writes: bool) -> tuple[Plan, froz
 
 def _kept(run: Run, old: list[Any], new: list[Any], prefix: str) -> list[Any]:
     """Return the documents of the done steps that a proposal leaves out: what is done stays in the plan."""
-    proposed = {s.get("id") for s in new if isinstance(s, dict)}
+    proposed = {s["id"] for s in new if isinstance(s, dict) and isinstance(s.get("id"), str)}
     gone = {s["replaces"] for s in new if isinstance(s, dict) and isinstance(s.get("replaces"), str)}
     named = proposed | gone
     return [

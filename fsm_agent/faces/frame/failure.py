@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from fsm_agent.core.errors import FsmAgentError, PlanError, RulesError
-from fsm_agent.faces.frame.screen import Screen, safe
+from fsm_agent.faces.frame.screen import UNSEEN, Screen, safe
 
 SCHEMA: Final = "fsm-agent/error@1"
 
@@ -76,11 +76,17 @@ def _finding(finding: object) -> dict[str, Any]:
     return data or {"message": str(finding)}
 
 
+IN_JSON: Final = {0x7F: "\\u007f"} | {c: json.dumps(chr(c))[1:-1] for c in (*range(0x80, 0xA0), *UNSEEN)}
+"""What could drive a terminal, or does not show, is written the way JSON can write it."""
+
+
 def dumps(data: Any, screen: Screen) -> str:
     """Return a JSON document as text: in ASCII where the screen takes no more, on several lines for a person."""
     if screen.form == "json" and screen.out.isatty():
-        return json.dumps(data, ensure_ascii=not screen.unicode, allow_nan=False, indent=2)
-    return json.dumps(data, ensure_ascii=not screen.unicode, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(data, ensure_ascii=not screen.unicode, allow_nan=False, indent=2)
+    else:
+        text = json.dumps(data, ensure_ascii=not screen.unicode, allow_nan=False, separators=(",", ":"))
+    return text.translate(IN_JSON)
 
 
 def fail(screen: Screen, error: BaseException) -> int:

@@ -6,6 +6,7 @@ it reaches a terminal.
 
 import contextlib
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -40,12 +41,22 @@ _COLOURS: Final[Mapping[str, str]] = {
 }
 _PLAINER: Final = {ord(a): b for a, b in {"→": "->", "←": "<-", "…": "...", "·": "-", "–": "-"}.items()}
 _ESCAPES: Final = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160))}
-_BIDI: Final = {c: f"\\u{c:04x}" for c in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
+_UNSEEN: Final = (
+    *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810)),
+    *(0x200B, 0x200C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2060, 0x2070)),
+    *(0x3164, 0xFEFF, 0xFFA0, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0)),
+)
+UNSEEN: Final = {c: f"\\u{c:04x}" if c < 0x10000 else f"\\U{c:08x}" for c in _UNSEEN}
+"""Characters that show nothing, or turn the direction of what is read, each spelled out: nobody approves what he cannot
+see. Not among them is what joins one emoji, or chooses its form."""
+_HARMLESS: Final = {**_ESCAPES, **UNSEEN}
+_INERT: Final = {c: spelled for c, spelled in _ESCAPES.items() if c not in (9, 10)}
+_OWN: Final = re.compile("(\x1b\\[(?:3[1-6]|2|0)m)")
 
 
 def safe(text: str) -> str:
-    """Return *text* on one line, with control characters spelled out, so that it cannot drive a terminal."""
-    return " ".join(text.split()).translate(_ESCAPES).translate(_BIDI)
+    """Return *text* on one line, with what drives a terminal or does not show spelled out."""
+    return " ".join(text.split()).translate(_HARMLESS)
 
 
 def short(text: str, width: int) -> str:
@@ -179,7 +190,13 @@ class Screen:
         self.out.flush()
 
     def fit(self, line: str) -> str:
-        """Return *line* as this screen can show it: where it takes ASCII only, other signs are spelled out."""
+        """Return *line* as this screen can show it: nothing in it but our own colours drives a terminal.
+
+        Where the screen takes ASCII only, other signs are spelled out.
+        """
+        if not line.isprintable():
+            parts = _OWN.split(line) if self.colour else [line]
+            line = "".join(p if n % 2 else p.translate(_INERT) for n, p in enumerate(parts))
         if self.unicode or line.isascii():
             return line
         return line.translate(_PLAINER).encode("ascii", "backslashreplace").decode()

@@ -8,6 +8,7 @@ import attrs
 
 from fsm_agent.core.errors import Fault
 from fsm_agent.core.plans import planning
+from fsm_agent.faces.frame.failure import IN_JSON
 from fsm_agent.faces.frame.files import write_whole
 from fsm_agent.faces.frame.screen import Screen, short
 from fsm_agent.faces.frame.spec import Outcome
@@ -50,13 +51,7 @@ async def plan_make(
 
 
 def _text(made: Made) -> str:
-    return json.dumps(made.plan.doc, ensure_ascii=False, indent=1).translate(_ESCAPES)
-
-
-_ESCAPES: Final = {
-    c: f"\\u{c:04x}" for c in (*range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-}
-"""What could drive a terminal is written the way JSON can write it."""
+    return json.dumps(made.plan.doc, ensure_ascii=False, indent=1).translate(IN_JSON)
 
 
 def plain(value: Written, screen: Screen) -> Iterator[str]:

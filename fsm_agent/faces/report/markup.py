@@ -7,12 +7,10 @@ code, turn the reading direction, or hide a character.
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from fsm_agent.faces.frame.screen import UNSEEN
+
 _CONTROLS: Final = {c: f"\\x{c:02x}" for c in (*range(9), 11, 12, *range(14, 32), *range(127, 160))}
-_HIDDEN: Final = {
-    c: f"\\u{c:04x}"
-    for c in (0x61C, 0x200B, 0x200C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2060, 0x206A), 0xFEFF)
-}
-_TEXT: Final = {**_CONTROLS, **_HIDDEN, 13: "\\r", ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
+_TEXT: Final = {**_CONTROLS, **UNSEEN, 13: "\\r", ord("&"): "&amp;", ord("<"): "&lt;", ord(">"): "&gt;"}
 _QUOTED: Final = {**_TEXT, ord('"'): "&quot;", ord("'"): "&#39;"}
 _VOID: Final = frozenset({"meta", "br", "line", "rect", "path", "circle", "polyline", "use"})
 

@@ -16,7 +16,7 @@ from fsm_agent.core.events import Head, Record, from_line, genesis
 from fsm_agent.runtime.proof.signing import Checkpoint
 from fsm_agent.runtime.proof.signing import parse as parse_checkpoints
 from fsm_agent.stores.embedded import HTML, is_report, unpack
-from fsm_agent.stores.lines import CHECKPOINT, parse
+from fsm_agent.stores.lines import CHECKPOINT, OPEN, parse
 from fsm_agent.stores.transfer import Source
 
 _EVENT: Final = b"fsm_agent/event/v1\x00"
@@ -27,8 +27,8 @@ _MARK: Final = slice(-_LINE, -_LINE + len(_HASH))
 _DIGEST: Final = slice(-_LINE + len(_HASH), -3)
 _BODY: Final = slice(-_LINE)
 _END: Final = b'"}\n'
-_SPECIAL: Final = b'{"$'
-_NAME: Final = len('{"$blob":"')
+_SPECIAL: Final = (CHECKPOINT, OPEN)
+_NAME: Final = len(OPEN)
 _VALUE: Final = _NAME + 64 + len('","value":')
 _AHEAD: Final = 1 << 20
 
@@ -91,7 +91,7 @@ class Lines:
         at = number = seq = 0
         for number, line in enumerate(file, 1):
             try:
-                if line[:3] == _SPECIAL:
+                if line.startswith(_SPECIAL):
                     self._special(line, at)
                 else:
                     seq += 1
@@ -178,12 +178,13 @@ def follow(run: str, file: BinaryIO, wanted: Container[int] = ()) -> tuple[Head,
     hashes: dict[int, bytes] = {}
     file.seek(0)
     for number, line in enumerate(file, 1):
-        if line[:3] == _SPECIAL:
-            if not line.startswith(CHECKPOINT):
-                try:
+        if line.startswith(_SPECIAL):
+            try:
+                _whole(line)
+                if not line.startswith(CHECKPOINT):
                     parse(line[:-1])
-                except CorruptError as error:
-                    return Head(seq, previous), f"log line {number}: {error}", hashes
+            except CorruptError as error:
+                return Head(seq, previous), f"log line {number}: {error}", hashes
             continue
         found = sha256(_EVENT + previous + line[: -_TAIL - 1] + b"}")
         if line[-_TAIL - 1 :] != b'%b%b"}\n' % (_HASH, found.hexdigest().encode()):

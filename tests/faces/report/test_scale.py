@@ -58,4 +58,5 @@ def test_markup_is_markup_and_text_is_text():
     assert "<td>&lt;</td>" in table(("h",), [("<",)])
     assert fold("s", "x", opened=True).startswith('<details open="">')
     assert escape("\u202e\x00\r\u200b") == "\\u202e\\x00\\r\\u200b"
+    assert escape("\u00ad\u3164\U000e0041") == "\\u00ad\\u3164\\U000e0041"
     assert shortened("abcdef", 3) == "abc … (3 more characters)"
