@@ -235,7 +235,7 @@ class Screen:
     def command(self, line: str) -> str:
         """Return a command as it must be typed here: with the store that was named, or as the prompt takes it."""
         said = line + self.typed if self.desk is None else self.desk.command(line)
-        return said.translate(_ESCAPES).translate(_BIDI)  # an id may come with a log that somebody else wrote
+        return said.translate(_HARMLESS)  # an id may come with a log that somebody else wrote
 
 
 def _is_terminal(stream: Any) -> bool:
