@@ -79,8 +79,6 @@ def take(state: Run, event: Event) -> None:
 
 def unfit(run: str, event: Event, error: Exception) -> CorruptError:
     """Return what it means that *event* could not be applied: a chain that holds says nothing about who wrote it."""
-    if isinstance(error, CorruptError):
-        return error
     words = str(error) if isinstance(error, FsmAgentError) else f"{type(error).__name__}: {error}"
     return CorruptError(
         f"log of {run}: event {event.seq} ({event.type}) cannot be applied to the state before it ({words}); "
