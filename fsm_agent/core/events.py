@@ -104,13 +104,8 @@ def chain(previous: bytes, body: bytes) -> bytes:
 def to_body(event: Event) -> bytes:
     """Return the canonical body of *event*; values must be checked."""
     seq, at, type_, data, task, cause, tx, actor = event
-    body: dict[str, Any] = {
-        "at": at,
-        "data": data,
-        "seq": seq,
-        "type": type_,
-        "v": upcasting.UPCASTERS.versions.get(type_, 1),
-    }
+    version = upcasting.UPCASTERS.versions.get(type_, 1)
+    body: dict[str, Any] = {"at": at, "data": data, "seq": seq, "type": type_, "v": version}
     if task is not None:
         body["task"] = task
     if cause is not None:
@@ -184,6 +179,7 @@ def seal(head: Head, events: Iterable[Event]) -> tuple[Sealed, dict[str, bytes]]
     gaps = 0
     records = []
     blobs: dict[str, bytes] = {}
+    sha256, new = hashlib.sha256, tuple.__new__
     for event in events:
         body = to_body(event)
         if len(body) > canon.BLOB_BYTES or (b"$" in body and b'"$blob"' in body):
@@ -191,10 +187,10 @@ def seal(head: Head, events: Iterable[Event]) -> tuple[Sealed, dict[str, bytes]]
             if moved:
                 blobs.update(moved)
                 body = to_body(event._replace(data=data))
-        previous = hashlib.sha256(_EVENT + previous + body).digest()
-        gaps += event.seq != seq + 1
-        seq = event.seq
-        records.append(Record(seq, body, previous))
+        previous = sha256(_EVENT + previous + body).digest()
+        before, seq = seq, event.seq
+        gaps += seq != before + 1
+        records.append(new(Record, (seq, body, previous)))
     sealed = Sealed(records)
     sealed.start, sealed.end = None if gaps else head, Head(seq, previous)
     return sealed, blobs

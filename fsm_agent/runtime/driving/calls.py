@@ -8,9 +8,9 @@ included; only a cancellation from outside does.
 import asyncio
 import contextlib
 import contextvars
-from collections.abc import Callable, Mapping
+import types
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AsyncExitStack
-from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -230,8 +230,9 @@ class Calls:
         if callee.is_async:
             goes_out(one)
             name = f"{spec.name} of {one.task}, attempt {one.attempt}"
-            one.handle = self._loop.create_task(self._drive(one, kwargs), name=name)
-            one.handle.add_done_callback(partial(self._driven, one))
+            driven = self._drive(one, kwargs)
+            driven.send(None)
+            one.handle = self._loop.create_task(driven, name=name)
         elif self._abandoned >= self._max_abandoned:
             words = (
                 f"{self._abandoned} threads run on past their deadline, which is the limit; "
@@ -289,33 +290,32 @@ class Calls:
             "its deadline had passed before it began (this process stood still); it was not called"
         )
 
-    async def _drive(self, one: OpenCall, kwargs: Mapping[str, Any]) -> Ending:
-        """Await an async tool; only a cancellation from outside leaves as an exception."""
-        late = self._begin(one)
-        if late is not None:
-            return late
+    async def _drive(self, one: OpenCall, kwargs: Mapping[str, Any]) -> None:
+        """Await an async tool and tell how it ended; only a cancellation from outside leaves as an exception."""
+        ending: Ending | None
         try:
-            value = await one.callee.fn(**kwargs)
-            return read_finding(value) if one.lookup else read_value(value)
-        except GeneratorExit:
-            raise  # the loop is gone, or else the task ends with it
+            await _handed_over()
+            ending = self._begin(one)
+            if ending is None:
+                value = await one.callee.fn(**kwargs)
+                ending = read_finding(value) if one.lookup else read_value(value)
         except BaseException as error:  # a tool ends neither the loop nor the process
-            task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+            task = asyncio.current_task(self._loop)
+            if task is None or task is not one.handle:
+                raise  # the loop is gone, and this coroutine is only thrown away
+            if isinstance(error, asyncio.CancelledError) and task.cancelling():
+                self._over(one, Cut() if one.cut else read_error(error, self._clock_us))
                 raise
-            return read_error(error, self._clock_us)
+            ending = read_error(error, self._clock_us)
+        self._over(one, ending)
 
-    def _driven(self, one: OpenCall, task: asyncio.Task[Ending]) -> None:
+    def _over(self, one: OpenCall, ending: Ending) -> None:
+        """An async tool has ended."""
         one.over = True
-        ending: Ending
-        if not task.cancelled():
-            error = task.exception()
-            ending = task.result() if error is None else read_error(error, self._clock_us)
-        elif one.cut:
-            ending = Cut()
-        else:  # somebody else cancelled it
-            ending = read_error(asyncio.CancelledError(), self._clock_us)
-        self._ended(one, ending, self._clock_us())
+        if one.context is None:
+            self._ended(one, ending, self._clock_us())
+        else:  # behind what it has reported on the way
+            self._loop.call_soon(self._ended, one, ending, self._clock_us())
 
     def _work(self, one: OpenCall, kwargs: Mapping[str, Any]) -> None:
         """Run a sync tool, in a thread."""
@@ -391,6 +391,16 @@ class Calls:
         words = f"probe timed out: {one.probe_name} did not answer by its deadline"
         verdict = Verdict(verdict="inconclusive", evidence=words)
         self._tell(attrs.evolve(_probed(one.probe, verdict), usage=one.take_usage()))
+
+
+@types.coroutine
+def _handed_over() -> Generator[None]:
+    """Stop once where a coroutine that has been begun by hand is made a task.
+
+    So it ends by itself whatever happens, also when it is cancelled before its first turn, and needs no callback of the
+    task, which would cost a turn of the loop of its own.
+    """
+    yield
 
 
 def _probed(probe: Probe, verdict: Verdict) -> Probed:

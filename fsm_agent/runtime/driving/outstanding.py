@@ -51,7 +51,7 @@ class OpenCall:
     cut: bool = False
     reported: bool = False
     over: bool = False
-    handle: asyncio.Task[Ending] | None = None
+    handle: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
 
     @property
