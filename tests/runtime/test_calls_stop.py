@@ -236,14 +236,16 @@ def test_a_tool_that_cancels_itself_is_an_outcome():
     )
 
 
-def test_a_cancellation_from_outside_still_cancels_and_is_reported():
+@pytest.mark.parametrize("begun", [True, False], ids=["waiting", "before its first turn"])
+def test_a_cancellation_from_outside_still_cancels_and_is_reported(begun):
     async def tool():
         await asyncio.Event().wait()
 
     async def main():
         async with Shell(box("write")(tool)) as shell:
             shell.start("tool")
-            await asyncio.sleep(0)
+            if begun:
+                await asyncio.sleep(0)
             (task,) = asyncio.all_tasks() - {asyncio.current_task()}
             task.cancel()
             outcome = await shell.outcome()
