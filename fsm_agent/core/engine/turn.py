@@ -49,7 +49,7 @@ class Turn:
         run, tx = self.run, self._tx
         seq, at, now = run.seq + 1, run.at + 1, self.env.now_us
         # Event(…) takes nearly twice as long
-        event = tuple.__new__(Event, (seq, at if at > now else now, type_, data, task, self.cause, tx, actor))
+        event = tuple.__new__(Event, (seq, max(at, now), type_, data, task, self.cause, tx, actor))
         tx[1] += 1
         apply(run, event)
         self.events.append(event)

@@ -14,7 +14,6 @@ from fsm_agent.core.inputs import NO_USAGE, Probe, Usage
 from fsm_agent.core.signals import Effect
 from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.tools.context import CallContext
-from fsm_agent.runtime.tools.endings import Ending
 from fsm_agent.runtime.tools.signature import Callee
 
 Attempt = tuple[str, str, int]
