@@ -21,7 +21,11 @@ from fsm_agent.core.signals import Decision
 
 
 class TaskState(StrEnum):
-    """The seven states of a task."""
+    """The seven states of a task.
+
+    To look a member up in its class takes Python 3.11 ten times as long as a name of the module: what runs at every step
+    has names of its own for those that it needs.
+    """
 
     PENDING = "pending"
     RUNNING = "running"

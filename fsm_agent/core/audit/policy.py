@@ -7,12 +7,13 @@ from fsm_agent.core.audit.check import BATCH, Check, Said, check
 from fsm_agent.core.audit.checker import INPUT_DECISION, Checker
 from fsm_agent.core.engine import breaker, budget, ending
 from fsm_agent.core.engine.derived import failure
-from fsm_agent.core.engine.policy import Ruling, rule_on, settle_us
+from fsm_agent.core.engine.policy import rule_on, settle_us
 from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.events import Event
 from fsm_agent.core.machine import RunState, TaskState
 from fsm_agent.core.plans.plan import Constraint
 from fsm_agent.core.rules import table as rules
+from fsm_agent.core.rules.table import Ruling
 from fsm_agent.core.signals import HOME, Signal
 
 _SIGNALS: Final = {s.value: s for s in Signal}

@@ -4,7 +4,7 @@ Whoever looks at a call before it is made, or after, asks here, so that the door
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine.records import Task
@@ -13,6 +13,8 @@ from fsm_agent.core.errors import UnresolvedReferenceError
 from fsm_agent.core.machine import WRITES, TaskState
 from fsm_agent.core.plans import members
 from fsm_agent.core.tools import ToolSpec
+
+_DONE: Final = TaskState.DONE
 
 
 def scope_of(
@@ -30,7 +32,7 @@ def scope_of(
     plain = not taken and "/" not in at and not (run.plan is not None and run.plan.aliases)
     for root in roots:
         if plain and root[0] == "$" and (named := run.tasks.get(root[1:])) is not None:
-            if named.state is TaskState.DONE:  # as nearly always
+            if named.state is _DONE:  # as nearly always
                 scope[root] = named.result
         elif root == "$inputs":
             scope[root] = run.inputs

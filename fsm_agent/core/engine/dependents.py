@@ -16,6 +16,7 @@ from fsm_agent.core.engine.records import DONE, GONE, OPEN, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import TaskState
 
+_DONE: Final = TaskState.DONE
 _KIND: Final = dict.fromkeys(TaskState, OPEN) | {TaskState.DONE: DONE, TaskState.CANCELLED: GONE}
 
 
@@ -184,7 +185,7 @@ def _tell(run: Run, task: Task, before: int, after: int, *, inside: bool = False
             waiting = run.tasks[name]
             if run.journal is not None:
                 run.touch(waiting)
-            done, has_parts = waiting.state is TaskState.DONE, name in run.members
+            done, has_parts = waiting.state is _DONE, name in run.members
             stood = _stands(waiting, waiting.state) if done else OPEN
             opened = gate(waiting) if has_parts else OPEN
             if inside:

@@ -5,7 +5,7 @@ budget and the law against repeating a write are checked, each time anew.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine import batches, breaker, budget, groups, standing
@@ -29,6 +29,9 @@ from fsm_agent.core.plans.members import condition
 from fsm_agent.core.signals import Effect, Signal
 from fsm_agent.core.tools import ToolSpec, argument_faults
 
+_RUNNING: Final = RunState.RUNNING
+_READ: Final = Effect.READ
+
 
 def schedule(turn: Turn) -> list[tuple[Order, str]]:
     """Let everything that may move through the door, as far as slots and budgets go.
@@ -40,7 +43,7 @@ def schedule(turn: Turn) -> list[tuple[Order, str]]:
     """
     run = turn.run
     held: list[tuple[Order, str]] = []
-    if run.state is not RunState.RUNNING or run.wish != "none" or run.barred:
+    if run.state is not _RUNNING or run.wish != "none" or run.barred:
         return held  # after a wish, or with a question about the whole run open, nobody passes
     groups.tidy(turn)
     if run.parked:
@@ -178,7 +181,7 @@ def _call(
         refuse(turn, task, Signal.BAD_REQUEST, "; ".join(faults))
         return True
     digest = args_digest(spec, args)
-    if spec.effect is not Effect.READ and standing.made_before(turn, task, digest):
+    if spec.effect is not _READ and standing.made_before(turn, task, digest):
         return True
     key = run.key_of(task, digest)
     why = effect_before(run, task, spec, key)

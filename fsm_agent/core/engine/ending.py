@@ -6,7 +6,7 @@ effect that nobody acknowledged.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fsm_agent.core.engine import batches, budget, groups
 from fsm_agent.core.engine.arguments import scope_of
@@ -23,16 +23,20 @@ from fsm_agent.core.plans.plan import Constraint
 from fsm_agent.core.replanning import replanning
 from fsm_agent.core.signals import Signal
 
+_PENDING: Final = RunState.PENDING
+_RUNNING: Final = RunState.RUNNING
+_FAILED: Final = RunState.FAILED
+
 
 def proceed(turn: Turn) -> None:
     """Let the run go as far as it can, after the input's own facts have moved."""
     run = turn.run
-    reopened = run.state is RunState.FAILED and run.wish == "cancel"  # an aborted run may still be cancelled
+    reopened = run.state is _FAILED and run.wish == "cancel"  # an aborted run may still be cancelled
     if run.state in FINAL_RUN_STATES and not reopened:
         return
-    if run.state is RunState.PENDING:
+    if run.state is _PENDING:
         turn.move_run("start", "the plan is adopted")
-    if run.state is not RunState.RUNNING:
+    if run.state is not _RUNNING:
         _wake(turn)
     while True:
         before, running = run.seq, len(run.running)
@@ -48,7 +52,7 @@ def proceed(turn: Turn) -> None:
         if not run.running and not run.probing:
             _conclude(turn, held)
         # calls that have started make nothing else possible; whatever else has happened may
-        if run.seq - before == len(run.running) - running or run.state is not RunState.RUNNING:
+        if run.seq - before == len(run.running) - running or run.state is not _RUNNING:
             return
 
 
@@ -324,8 +328,9 @@ def close(turn: Turn) -> None:
 
 def report(run: Run) -> dict[str, Any]:
     """Return what was done, what was not and why, and what remains for a person."""
-    done = [t.id for t in run.tasks.values() if t.state is TaskState.DONE]
-    left = [t for t in run.tasks.values() if t.state is not TaskState.DONE]
+    ended = TaskState.DONE
+    done = [t.id for t in run.tasks.values() if t.state is ended]
+    left = [t for t in run.tasks.values() if t.state is not ended]
     used = run.account
     return {
         "state": run.state.value,

@@ -13,6 +13,7 @@ from fsm_agent.core.plans import members
 from fsm_agent.core.signals import REPEATABLE
 
 _TASK_STATES: Final = {s.value: s for s in TaskState}
+_PENDING: Final = TaskState.PENDING
 
 
 def task_moved(run: Run, event: Event) -> None:
@@ -35,7 +36,7 @@ def task_moved(run: Run, event: Event) -> None:
     dependents.release(run, task, old)
     if stood >= 0:
         dependents.regate(run, task, stood)
-    if new is TaskState.PENDING:
+    if new is _PENDING:
         run.index(task)
 
 

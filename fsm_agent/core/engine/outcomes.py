@@ -5,7 +5,7 @@ result, whatever its error was called; only evidence leads out of there.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from fsm_agent.core import canon
 from fsm_agent.core.classification.fingerprint import fingerprint
@@ -24,6 +24,8 @@ from fsm_agent.core.machine import TaskState
 from fsm_agent.core.signals import Applied, Signal
 
 TOOL = {"kind": "tool"}
+_RUNNING: Final = TaskState.RUNNING
+_SUCCESS: Final = Signal.SUCCESS
 
 
 def task_named(run: Run, name: str) -> Task:
@@ -44,7 +46,7 @@ def task_named(run: Run, name: str) -> Task:
 def returned(turn: Turn, given: Returned) -> None:
     """Handle a call's end, in time or late."""
     task = task_named(turn.run, given.task)
-    if task.state is not TaskState.RUNNING or task.attempt != given.attempt:
+    if task.state is not _RUNNING or task.attempt != given.attempt:
         _late(turn, task, given.attempt, given.outcome)
         return
     ended(turn, task, given.outcome)
@@ -58,7 +60,7 @@ def ended(turn: Turn, task: Task, outcome: Outcome) -> None:
         if signal is None:
             again = bool(task.was)
             turn.move(task, "succeed", {"outcome": data}, applied="yes")
-            fire(turn, task, Signal.SUCCESS)
+            fire(turn, task, _SUCCESS)
             if again:
                 changes.result_changed(turn, task)
             changes.ended(turn, task)

@@ -5,7 +5,7 @@ is an event with the row, the facts it saw and a reason, whatever it leads to.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, assert_never
+from typing import Any, Final, assert_never
 
 from fsm_agent.core import canon
 from fsm_agent.core.engine import batches, breaker, budget, derived
@@ -18,7 +18,7 @@ from fsm_agent.core.plans.plan import SIGNAL_ANY, OnFailure
 from fsm_agent.core.replanning import repairing, strategy
 from fsm_agent.core.rules import laws
 from fsm_agent.core.rules import table as rules
-from fsm_agent.core.rules.table import Delay, Row
+from fsm_agent.core.rules.table import Delay, Row, Ruling
 from fsm_agent.core.signals import DOMAIN, LEGAL_DECISIONS, Decision, Signal
 
 STRENGTH: Final = ("none", "pause", "abort", "cancel")
@@ -26,6 +26,7 @@ STRENGTH: Final = ("none", "pause", "abort", "cancel")
 
 Facts = dict[str, str | int]
 
+_ACCEPT: Final = Decision.ACCEPT
 _CAPS: Final = {name: bounds[1] for name, bounds in DOMAIN.items() if isinstance(bounds[1], int)}
 
 
@@ -107,24 +108,6 @@ def shown(facts: Mapping[str, str | int], initial: Mapping[str, str | int]) -> F
     return {name: value for name, value in facts.items() if initial[name] != value}
 
 
-class Ruling(NamedTuple):
-    """What the table, or the step's own row in front of it, says.
-
-    Attributes:
-        facts: Those it saw that are not at their initial value; a row without conditions sees none.
-        rule: The row's id.
-        decide: What follows.
-        why: The row's words.
-        row: The row of the table; None for a row of the plan.
-    """
-
-    facts: Facts
-    rule: str
-    decide: Decision
-    why: str
-    row: Row | None
-
-
 def rule_on(run: Run, task: Task | None, signal: Signal) -> Ruling:
     """Return what follows when *signal* fires now. Decides nothing and changes nothing.
 
@@ -137,8 +120,7 @@ def rule_on(run: Run, task: Task | None, signal: Signal) -> Ruling:
     machine, state = ("run", "running") if task is None else ("task", task.state._value_)
     outright = table.outright(machine, state, signal)
     if outright is not None and (task is None or not (task.step.on_failure or task.parent)):
-        row, why = outright
-        return Ruling({}, row.id, row.decide, why, row)
+        return outright
     facts = facts_of(run, task, signal)
     seen = shown(facts, table.initial)
     own = own_row(task, state, signal, facts)
@@ -179,16 +161,13 @@ def fire(
     """
     run = turn.run
     facts, rule, decide, why, row = rule_on(run, task, signal)
-    if (
-        task is not None
-        and decide is Decision.ESCALATE
-        and has_probe(run, task)
-        and (why_not := _beyond_budget(run, task))
-    ):
-        because = f"{because}; it cannot be looked up: {why_not}"
-    reason = f"{why}: {because}" if because else why
     params: dict[str, Any] = {}
-    if decide is Decision.RETRY and task is not None:
+    if decide is _ACCEPT:
+        pass  # as nearly always
+    elif decide is Decision.ESCALATE and task is not None:
+        why_not = _beyond_budget(run, task) if has_probe(run, task) else ""
+        because = f"{because}; it cannot be looked up: {why_not}" if why_not else because
+    elif decide is Decision.RETRY and task is not None:
         delay = _retry_delay(turn, task, row, retry_after_us)
         if not budget.time_allows(run, delay):
             words = f"{task.id} would wait {delay / 1e6:g} s before its next try, more than the active time that is left"
@@ -198,6 +177,7 @@ def fire(
         params["delay_ms"] = max(1, -(-delay // 1000))
     elif decide is Decision.RECONCILE and task is not None:
         params["probe_at"] = probe_time(turn, task, row)
+    reason = f"{why}: {because}" if because else why
     data: dict[str, Any] = {
         "state": "running" if task is None else task.state._value_,
         "signal": signal._value_,
@@ -214,7 +194,7 @@ def fire(
     if task is None and retry_after_us:
         # the planner itself asks to be left alone; a detour around a tool need not wait
         params["wait_us"] = retry_after_us
-    if decide is not Decision.ACCEPT:
+    if decide is not _ACCEPT:
         _act(turn, task or about, signal, decide, reason, params)
     return decide
 

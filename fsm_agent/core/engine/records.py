@@ -15,7 +15,7 @@ from fsm_agent.core.plans.plan import Step
 
 RUN: Final = "run"
 """The name under which questions about the run as a whole are asked; no step may have it."""
-
+_PENDING: Final = TaskState.PENDING
 
 OPEN: Final = 0
 DONE: Final = 1
@@ -244,7 +244,7 @@ class Task:
     @property
     def ready(self) -> bool:
         """Whether its dependencies let it start, or let its parts begin."""
-        return self.state is TaskState.PENDING and not self.opened and self.met
+        return self.state is _PENDING and not self.opened and self.met
 
     @property
     def met(self) -> bool:

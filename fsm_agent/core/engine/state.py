@@ -29,6 +29,10 @@ BENIGN: Final = SPARED | {"collected"}
 """Reasons to cancel a task after which the run may still be done; a batch has given up ``collected`` records."""
 
 
+_RUNNING: Final = TaskState.RUNNING
+_CANCELLED: Final = TaskState.CANCELLED
+
+
 class Journal:
     """What a tentative turn has touched, so that it can be undone: see :meth:`Run.rollback`."""
 
@@ -313,7 +317,7 @@ class Run:
         if task is None or task.attempt != token:
             return False
         if kind == "deadline":
-            return task.state is TaskState.RUNNING and task.deadline_at == at
+            return task.state is _RUNNING and task.deadline_at == at
         if kind == "backoff":
             return task.state is TaskState.PENDING and task.not_before == at
         return task.state is TaskState.UNKNOWN and task.probe_at == at and not task.probing
@@ -344,7 +348,7 @@ class Run:
 
     def denied(self, task: Task) -> bool:
         """Whether *task* was cancelled for a reason that the plan does not allow for; a batch may allow for more."""
-        if task.state is not TaskState.CANCELLED or task.reason_code in BENIGN:
+        if task.state is not _CANCELLED or task.reason_code in BENIGN:
             return False
         batch = self.tasks.get(parent_of(record_of(task.id)))
         return batch is None or batch.step.on_item_failure == "stop"

@@ -5,7 +5,7 @@ Nothing else in the core makes events.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.records import Task
@@ -13,6 +13,8 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.inputs import Env, Person
 from fsm_agent.core.machine import TASK_MOVES, TaskState, illegal, run_fault, target
+
+_DONE: Final = TaskState.DONE.value
 
 
 class Turn:
@@ -89,7 +91,7 @@ class Turn:
         )
         if fault:
             raise illegal("task", task.id, task.state, trigger, fault)
-        if dest == TaskState.DONE:
+        if dest == _DONE:
             self.newly.append(task.id)
         return self.emit("task_moved", full, task.id, actor)
 

@@ -7,7 +7,7 @@ the one row that fits. That there is always exactly one is proved before a table
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import attrs
 
@@ -37,6 +37,7 @@ __all__ = [
     "Delay",
     "Finding",
     "Row",
+    "Ruling",
     "Spend",
     "Table",
     "delay_us",
@@ -56,6 +57,24 @@ _THRESHOLD: Final = {
     "budget_low": "budget_low",
 }
 """Signals that the engine raises at a threshold, so that a reason can name it."""
+
+
+class Ruling(NamedTuple):
+    """What a table, or a step's own row in front of it, says.
+
+    Attributes:
+        facts: Those it saw that are not at their initial value; a row without conditions sees none.
+        rule: The row's id.
+        decide: What follows.
+        why: The row's words.
+        row: The row of the table; None for a row of the plan.
+    """
+
+    facts: Facts
+    rule: str
+    decide: Decision
+    why: str
+    row: Row | None
 
 
 @attrs.frozen(kw_only=True, eq=False, repr=False)
@@ -87,7 +106,7 @@ class Table:
     initial: Mapping[str, str | int]
     _places: Mapping[Place, tuple[Row, ...]]
     _index: Mapping[Place, Row | tuple[tuple[Row, ...], ...]]
-    _outright: dict[Place, tuple[Row, str] | None] = attrs.field(init=False, factory=dict)
+    _outright: dict[Place, Ruling | None] = attrs.field(init=False, factory=dict)
 
     @property
     def newer(self) -> bool:
@@ -139,12 +158,13 @@ class Table:
         entry = self._index.get((machine, state, signal))
         return entry if isinstance(entry, Row) else None
 
-    def outright(self, machine: str, state: str, signal: str) -> tuple[Row, str] | None:
-        """Return the :meth:`sole` row and its reason; worked out once, for most decisions are of this kind."""
+    def outright(self, machine: str, state: str, signal: str) -> Ruling | None:
+        """Return what the :meth:`sole` row says; worked out once, for most decisions are of this kind."""
         place = (machine, state, signal)
         if place not in self._outright:
             row = self.sole(*place)
-            self._outright[place] = None if row is None else (row, self.reason(row, signal, {}))
+            words = "" if row is None else self.reason(row, signal, {})
+            self._outright[place] = None if row is None else Ruling({}, row.id, row.decide, words, row)
         return self._outright[place]
 
     def place(self, machine: str, state: str, signal: str) -> tuple[Row, ...]:

@@ -6,6 +6,7 @@ know of such a call: its effect may still come, so whoever says that there is no
 
 import asyncio
 import threading
+from typing import Final
 from weakref import WeakSet
 
 import attrs
@@ -16,6 +17,7 @@ from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.tools.context import CallContext
 from fsm_agent.runtime.tools.signature import Callee
 
+_READ: Final = Effect.READ
 Attempt = tuple[str, str, int]
 """Run, task, number of the attempt."""
 
@@ -56,7 +58,7 @@ class OpenCall:
     @property
     def writes(self) -> bool:
         """Whether it may have an effect: it calls what is no read, and does not only look what became of such a call."""
-        return self.spec.effect is not Effect.READ and not self.lookup
+        return self.spec.effect is not _READ and not self.lookup
 
     def may_be(self, attempt: Attempt) -> bool:
         """Whether it may be the call of *attempt*: it does not only look what became of that."""

@@ -6,7 +6,7 @@ while its traceback is there. The second half runs on the loop and is where secr
 
 import types
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 import attrs
 
@@ -54,6 +54,8 @@ class NotCalled:
 
     message: str
 
+
+_YES: Final = Applied.YES
 
 Ending = Value | Unstorable | Raised | Cut | NotCalled
 Clock = Callable[[], int]
@@ -128,7 +130,7 @@ class Judge:
                 shown = self.vault.hide_result(tool, value)
                 if facts is None:
                     return Outcome(
-                        kind="value", value=shown, applied=Applied.YES, usage=usage, duration_us=duration_us
+                        kind="value", value=shown, applied=_YES, usage=usage, duration_us=duration_us
                     )
                 outcome = self._failed(tool, self.classifier.classify(facts), shown)
             case Unstorable(message=message):
