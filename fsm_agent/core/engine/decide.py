@@ -294,16 +294,9 @@ def commands(run: Run, events: Iterable[Event]) -> list[Command]:
             data = event.data
             trigger = data["trigger"]
             if trigger == "start":
-                out.append(
-                    Call(
-                        task=event.task or "",
-                        attempt=data["attempt"],
-                        tool=data["tool"],
-                        args=data["args"],
-                        key=data["key"],
-                        deadline_at=data["deadline_at"],
-                    )
-                )
+                name, attempt, deadline_at = event.task or "", data["attempt"], data["deadline_at"]
+                # by place: the names of so many would take longer than the rest of it
+                out.append(Call(name, attempt, data["tool"], data["args"], data["key"], deadline_at))
             elif trigger in _CALL_LEFT and data["source"] == "running" and _stopped(data):
                 task = run.tasks[event.task or ""]
                 out.append(StopCall(task=task.id, attempt=data["attempt"], cut_off=task.effect == "read"))

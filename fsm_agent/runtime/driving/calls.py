@@ -191,14 +191,7 @@ class Calls:
         self._loop.call_soon(self._tell, _probed(probe, verdict))
 
     def _new(self, spec: ToolSpec, callee: Callee, command: Call | Probe) -> OpenCall:
-        one = OpenCall(
-            run=self._run_id,
-            spec=spec,
-            callee=callee,
-            task=command.task,
-            attempt=command.attempt,
-            deadline_at=command.deadline_at,
-        )
+        one = OpenCall(self._run_id, spec, callee, command.task, command.attempt, command.deadline_at)
         if callee.context is not None:
             one.context = CallContext(
                 idempotency_key=command.key,
@@ -368,7 +361,7 @@ class Calls:
             if isinstance(ending, Cut) and usage == NO_USAGE:
                 return
             outcome = self._judge.outcome(one.spec, ending, usage, duration_us)
-            self._tell(Returned(task=one.task, attempt=one.attempt, outcome=outcome))
+            self._tell(Returned(one.task, one.attempt, outcome))
         elif isinstance(ending, Cut):
             return  # it was told of at its deadline; or the run is left, and the next owner asks again
         elif not one.reported:

@@ -5,7 +5,6 @@ returns is carried out. Everything happens on one event loop; nothing here decid
 """
 
 import asyncio
-import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -156,10 +155,11 @@ class Driver:
         try:
             while self._queue and self.failure is None:
                 given = self._queue.popleft()
-                with contextlib.suppress(
-                    RefusedError
-                ):  # logged by the engine; a tool's stale word changes nothing
-                    commands += self.engine.feed(self._weighed(given), held=True)
+                try:
+                    follows = self.engine.feed(self._weighed(given), held=True)
+                except RefusedError:
+                    continue  # logged by the engine; a tool's stale word changes nothing
+                commands += follows
             self.engine.settle()
             self._carry_out(commands)
         except BaseException as error:  # noqa: BLE001 - whoever waits for the run gets it

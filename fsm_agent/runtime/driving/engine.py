@@ -263,7 +263,7 @@ class Engine:
         if self._dead:
             raise StoreDeadError(f"run {self.run.id}: {self._dead}; open the run again")
         run = self.run
-        env = Env(now_us=self.ports.now_us(), jitter=self.ports.jitter(), slots=self.slots)
+        env = Env(self.ports.now_us(), self.ports.jitter(), self.slots)
         in_place = type(given) in _IN_PLACE
         before = run.seq
         try:

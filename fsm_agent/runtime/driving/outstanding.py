@@ -22,7 +22,7 @@ Attempt = tuple[str, str, int]
 """Run, task, number of the attempt."""
 
 
-@attrs.define(eq=False, kw_only=True)
+@attrs.define(eq=False)
 class OpenCall:
     """A call or probe that runs here.
 

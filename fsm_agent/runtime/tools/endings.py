@@ -129,9 +129,7 @@ class Judge:
                 facts = self.classifier.envelope(value)
                 shown = self.vault.hide_result(tool, value)
                 if facts is None:
-                    return Outcome(
-                        kind="value", value=shown, applied=_YES, usage=usage, duration_us=duration_us
-                    )
+                    return Outcome("value", shown, None, _YES, None, None, usage, duration_us)
                 outcome = self._failed(tool, self.classifier.classify(facts), shown)
             case Unstorable(message=message):
                 applied = Applied.MAYBE if tool.effect is Effect.READ else Applied.YES
