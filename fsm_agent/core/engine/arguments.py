@@ -10,6 +10,7 @@ from fsm_agent.core import canon
 from fsm_agent.core.engine.records import Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import UnresolvedReferenceError
+from fsm_agent.core.language.refs import Ref
 from fsm_agent.core.machine import WRITES, TaskState
 from fsm_agent.core.plans import members
 from fsm_agent.core.tools import ToolSpec
@@ -29,12 +30,8 @@ def scope_of(
         at: Id of the task that reads: names are those of its own nested plan, then of what that stands in.
     """
     scope: dict[str, Any] = {}
-    plain = not taken and "/" not in at and not (run.plan is not None and run.plan.aliases)
     for root in roots:
-        if plain and root[0] == "$" and (named := run.tasks.get(root[1:])) is not None:
-            if named.state is _DONE:  # as nearly always
-                scope[root] = named.result
-        elif root == "$inputs":
+        if root == "$inputs":
             scope[root] = run.inputs
         elif root in members.ITEM:
             record = run.tasks.get(members.record_of(at))
@@ -42,7 +39,7 @@ def scope_of(
                 scope[root] = record.item if root == "$item" else members.index_of(record.id)
         elif root[0] == "$":
             task = _named(run, root[1:], at, taken or {})
-            if task is not None and task.state is TaskState.DONE:
+            if task is not None and task.state is _DONE:
                 scope[root] = task.result
     return scope
 
@@ -56,6 +53,20 @@ def _named(run: Run, name: str, at: str, taken: Mapping[str, Task]) -> Task | No
         if found is not None:
             return found
     return None
+
+
+def _results(run: Run, refs: Iterable[Ref], at: str) -> dict[str, Any] | None:
+    """Return what :func:`scope_of` does where all *refs* read results that are there, as nearly always; else None."""
+    if "/" in at or run.plan is None or run.plan.aliases:
+        return None
+    scope, tasks = {}, run.tasks
+    for ref in refs:
+        root = ref.root
+        named = tasks.get(root[1:])
+        if named is None or named.state is not _DONE:
+            return None
+        scope[root] = named.result
+    return scope
 
 
 def resolve(
@@ -74,10 +85,10 @@ def resolve(
     """
     step = task.step
     template = step.args
-    if template.constant:
-        args: dict[str, Any] = template.resolve({})
-    else:
-        args = template.resolve(scope_of(run, [r.root for r in template.refs], taken, at=task.id))
+    scope = None if taken else _results(run, template.refs, task.id)
+    if scope is None:
+        scope = scope_of(run, [r.root for r in template.refs], taken, at=task.id)
+    args: dict[str, Any] = template.resolve(scope)
     if step.tool is None and tool is not None:
         return _default_arguments(run, task, run.tools.get(tool), args, taken or {})
     return args
