@@ -17,6 +17,7 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import TaskState
 
 _DONE: Final = TaskState.DONE
+_PENDING: Final = TaskState.PENDING
 _KIND: Final = dict.fromkeys(TaskState, OPEN) | {TaskState.DONE: DONE, TaskState.CANCELLED: GONE}
 
 
@@ -177,22 +178,26 @@ def _note_lost(run: Run, task: Task) -> None:
 
 def _tell(run: Run, task: Task, before: int, after: int, *, inside: bool = False) -> None:
     """Tell those that depend on *task*, or *inside* its parts, how it stands; and whoever stands otherwise by that tells on."""
+    tasks, members, journal = run.tasks, run.members, run.journal
     left = [(task, before, after, inside)]
     while left:
         giver, before, after, inside = left.pop()
-        told = [(name, False) for name in run.members[giver.id]] if inside else run.children[giver.id]
+        told = [(name, False) for name in members[giver.id]] if inside else run.children[giver.id]
+        arrived = before == OPEN and after == DONE and not inside
         for name, optional in told:
-            waiting = run.tasks[name]
-            if run.journal is not None:
+            waiting = tasks[name]
+            if journal is not None:
                 run.touch(waiting)
-            done, has_parts = waiting.state is _DONE, name in run.members
+            if arrived and waiting.state is _PENDING and name not in members:  # nearly always
+                waiting.open_deps -= 1
+                waiting.done_deps += 1
+                run.index_ready(waiting)
+                continue
+            done, has_parts = waiting.state is _DONE, name in members
             stood = _stands(waiting, waiting.state) if done else OPEN
             opened = gate(waiting) if has_parts else OPEN
             if inside:
                 waiting.above = gate(giver)
-            elif before == OPEN and after == DONE:  # nearly always
-                waiting.open_deps -= 1
-                waiting.done_deps += 1
             else:
                 _count(waiting, before, optional, -1)
                 _count(waiting, after, optional, 1)
