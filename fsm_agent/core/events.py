@@ -16,6 +16,7 @@ from fsm_agent.core.errors import CorruptError
 
 _EVENT: Final = b"fsm_agent/event/v1\x00"
 _GENESIS: Final = b"fsm_agent/genesis/v1\x00"
+_BEFORE_BODY: Final = len(_EVENT) + 32
 _SORTED = orjson.OPT_SORT_KEYS
 
 TYPES: Final = (
@@ -187,7 +188,9 @@ def seal(head: Head, events: Iterable[Event]) -> tuple[Sealed, dict[str, bytes]]
             if moved:
                 blobs.update(moved)
                 body = to_body(event._replace(data=data))
-        previous = sha256(_EVENT + previous + body).digest()
+        hashed = _EVENT + previous + body
+        previous = sha256(hashed).digest()
+        body = hashed[_BEFORE_BODY:]  # what the encoder returns keeps a buffer of 1 KB
         before, seq = seq, event.seq
         gaps += seq != before + 1
         records.append(new(Record, (seq, body, previous)))
