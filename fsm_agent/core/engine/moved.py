@@ -18,18 +18,19 @@ _PENDING: Final = TaskState.PENDING
 
 def task_moved(run: Run, event: Event) -> None:
     """Fold a ``task_moved`` event."""
-    assert event.task is not None, "task_moved without a task"
-    task, data, counts = run.tasks[event.task], event.data, run.counts
+    name, data, counts = event.task, event.data, run.counts
+    assert name is not None, "task_moved without a task"
+    task = run.tasks[name]
     if run.journal is not None:
         run.touch(task)
     if task.questioned:
         dependents.question(run, task, is_open=False)
     old = task.state
-    stood = dependents.gate(task) if task.id in run.members else -1
+    stood = dependents.gate(task) if name in run.members else -1
     new = task.state = _TASK_STATES[data["dest"]]
     task.moved = event.seq
-    if task.id in run.questions:
-        run.drop(run.questions, task.id)
+    if name in run.questions:
+        run.drop(run.questions, name)
     counts[old] -= 1
     counts[new] += 1
     _MOVES[data["trigger"]](run, task, event)

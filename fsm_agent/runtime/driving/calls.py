@@ -152,12 +152,13 @@ class Calls:
 
     def start(self, call: Call) -> None:
         """Start a tool call. Its end is reported as :class:`Returned`, its reports as :class:`Progressed`."""
-        if call.tool not in self._toolbox:
+        try:
+            tool = self._toolbox.tool(call.tool)
+        except ToolboxError:
             spec = ToolSpec(name=call.tool, effect=Effect.READ)
             words = f"tool {call.tool!r} is not in the toolbox; there are: {', '.join(s.name for s in self._toolbox.specs) or 'none'}"
             self._refuse(call, spec, Signal.UNDECLARED_TOOL, "E-TOOLS", words)
             return
-        tool = self._toolbox.tool(call.tool)
         one = self._new(tool.spec, tool.callee, call)
         fault = self._launch(one, call.args)
         if fault is not None:
