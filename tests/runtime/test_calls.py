@@ -1,6 +1,7 @@
 """Every way a tool can end becomes exactly one outcome."""
 
 import asyncio
+import contextlib
 import json
 import pickle
 import sys
@@ -219,6 +220,39 @@ def test_whatever_a_tool_raises_is_one_outcome_and_the_loop_lives_on(error, is_a
     if isinstance(error, SystemExit | KeyboardInterrupt | asyncio.CancelledError):
         assert outcome.applied is Applied.MAYBE, "nothing is proved about the effect"
     error.__traceback__ = None
+
+
+def at_once(loop, coroutine, **_):
+    """Run what is to be a task while it is made, as loops with eager tasks do where nothing has to be waited for."""
+    with contextlib.suppress(StopIteration):
+        while True:
+            coroutine.send(None)
+    return asyncio.Task(asyncio.sleep(0), loop=loop)
+
+
+EAGER = [at_once, *([asyncio.eager_task_factory] if hasattr(asyncio, "eager_task_factory") else [])]
+
+
+@pytest.mark.parametrize("factory", EAGER, ids=lambda factory: factory.__name__)
+@pytest.mark.parametrize("error", [None, ValueError("no"), GeneratorExit(), SystemExit()], ids=repr)
+def test_a_call_that_ends_while_its_task_is_made_is_told_of_and_no_longer_out(factory, error):
+    async def tool():
+        if error is not None:
+            raise error
+        return 1
+
+    async def main():
+        async with Shell(box("write")(tool)) as shell:
+            asyncio.get_running_loop().set_task_factory(factory)
+            shell.start("tool")
+            asyncio.get_running_loop().set_task_factory(None)
+            outcome = await shell.outcome()
+            assert outcome.kind == ("value" if error is None else "error")
+            assert not shell.calls.open_calls
+            assert not shell.calls.running("t", 1)
+            assert shell.silent()
+
+    asyncio.run(main())
 
 
 def test_a_long_message_is_cut_at_two_kilobytes_of_text_that_can_be_stored():

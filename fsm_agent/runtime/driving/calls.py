@@ -223,6 +223,9 @@ class Calls:
             kwargs[callee.context] = one.context
         if callee.is_async:
             goes_out(one)
+            self._open.add(
+                one
+            )  # before it is a task: a loop may let tasks begin, and end, while they are made
             name = f"{spec.name} of {one.task}, attempt {one.attempt}"
             driven = self._drive(one, kwargs)
             driven.send(None)
@@ -245,7 +248,7 @@ class Calls:
                     "E-THREADS",
                     f"no thread could be started ({error}); the tool was not called",
                 )
-        self._open.add(one)
+            self._open.add(one)
         return None
 
     def stop(self, stop: StopCall) -> None:
@@ -295,9 +298,9 @@ class Calls:
                 ending = read_finding(value) if one.lookup else read_value(value)
         except BaseException as error:  # a tool ends neither the loop nor the process
             task = asyncio.current_task(self._loop)
-            if task is None or task is not one.handle:
+            if one.handle is not None and task is not one.handle:
                 raise  # the loop is gone, and this coroutine is only thrown away
-            if isinstance(error, asyncio.CancelledError) and task.cancelling():
+            if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
                 self._over(one, Cut() if one.cut else read_error(error, self._clock_us))
                 raise
             ending = read_error(error, self._clock_us)
