@@ -11,7 +11,8 @@ from fsm_agent.stores.base import Letter, RunInfo
 from fsm_agent.stores.sqlite_file import SEQ_BITS
 from fsm_agent.stores.sqlite_link import Link
 
-FETCH: Final = 2048
+FETCH: Final = 512
+"""So many events are fetched at once: what was hashed is still near the processor when it is read."""
 INFO: Final = (
     "SELECT run, head_seq, head_hash, state, created_us, updated_us, owner, lease_until_us FROM runs"
 )
