@@ -6,7 +6,10 @@ a head kept elsewhere.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain as joined
+from itertools import repeat
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -18,6 +21,8 @@ _EVENT: Final = b"fsm_agent/event/v1\x00"
 _GENESIS: Final = b"fsm_agent/genesis/v1\x00"
 _BEFORE_BODY: Final = len(_EVENT) + 32
 _SORTED = orjson.OPT_SORT_KEYS
+_NAMED: Final[Any] = tuple.__new__
+"""Makes a named tuple of a class and a tuple; the class called with its members takes nearly twice as long."""
 
 TYPES: Final = (
     "approval_answered",
@@ -118,6 +123,10 @@ def to_body(event: Event) -> bytes:
     return orjson.dumps(body, option=_SORTED)
 
 
+_NEEDED: Final = itemgetter("v", "type", "data", "seq", "at")
+_NEEDED_TYPES: Final = (str, dict, int, int)
+
+
 def from_body(body: bytes) -> Event:
     """Read a body back; one that an older version wrote is read as this version writes it.
 
@@ -126,18 +135,18 @@ def from_body(body: bytes) -> Event:
     """
     try:
         raw = orjson.loads(body)
-        version, name, data, seq, at = raw["v"], raw["type"], raw["data"], raw["seq"], raw["at"]
-        if type(version) is not int or version != upcasting.UPCASTERS.versions.get(name, 1):
+        version, name, data, seq, at = _NEEDED(raw)
+        if type(version) is not int or version != 1 or name in upcasting.UPCASTERS.versions:
             data = upcasting.UPCASTERS.up(name, version, data)
         task, cause, tx, actor = raw.get("task"), raw.get("cause"), raw.get("tx"), raw.get("actor")
         if (
-            type(seq) is not int
-            or type(at) is not int
-            or type(name) is not str
-            or type(data) is not dict
+            (type(name), type(data), type(seq), type(at)) != _NEEDED_TYPES
             or (task is not None and type(task) is not str)
             or (cause is not None and type(cause) is not int)
-            or (tx is not None and not _is_batch(tx))
+            or (
+                tx is not None
+                and (type(tx) is not list or len(tx) != 2 or type(tx[0]) is not int or type(tx[1]) is not int)
+            )
             or (actor is not None and type(actor) is not dict)
         ):
             raise ValueError("a member of its envelope is of another type")
@@ -145,12 +154,8 @@ def from_body(body: bytes) -> Event:
         raise CorruptError(
             f"event: the stored bytes are no event ({error}); nothing was read from them"
         ) from None
-    # Event(…) takes nearly twice as long
-    return tuple.__new__(Event, (seq, at, name, data, task, cause, tx, actor))
-
-
-def _is_batch(tx: Any) -> bool:
-    return type(tx) is list and len(tx) == 2 and type(tx[0]) is int and type(tx[1]) is int
+    made: Event = _NAMED(Event, (seq, at, name, data, task, cause, tx, actor))
+    return made
 
 
 def is_canonical(event: Event, body: bytes) -> bool:
@@ -160,6 +165,60 @@ def is_canonical(event: Event, body: bytes) -> bool:
     raw = orjson.loads(body)
     older: bool = raw["v"] < upcasting.UPCASTERS.version_of(event.type)
     return older and orjson.dumps(raw, option=_SORTED) == body
+
+
+class Chained:
+    """Records on their way out of a store, each hashed before it is handed out: whoever has them need not hash them again.
+
+    It hashes them itself, so there is none whose records nobody has hashed.
+
+    Attributes:
+        start: The head that the first one follows; None as soon as somebody has begun to take them out.
+    """
+
+    __slots__ = ("_records", "start")
+
+    def __init__(
+        self,
+        start: Head,
+        rows: Iterable[Iterable[tuple[int, bytes, bytes]]],
+        fault: Callable[[int], Exception],
+    ) -> None:
+        """Let what is in *rows* be handed out.
+
+        Args:
+            start: The head that they follow.
+            rows: Seq, body and hash of every record, as they are stored, in blocks; the next block is asked for when
+                this one was found to follow.
+            fault: Returns what is raised where the record of a seq does not follow the one before it.
+        """
+        self.start: Head | None = start
+        self._records = joined.from_iterable(_following(start, rows, fault))
+
+    def __iter__(self) -> Iterator[Record]:
+        self.start = None
+        return self._records
+
+    def __next__(self) -> Record:
+        self.start = None
+        return next(self._records)
+
+
+def _following(
+    start: Head, rows: Iterable[Iterable[tuple[int, bytes, bytes]]], fault: Callable[[int], Exception]
+) -> Iterator[Iterable[Record]]:
+    sha256 = hashlib.sha256
+    seq, previous = start
+    for found in rows:
+        block = tuple(map(tuple, found))  # what is hashed is what is handed out, whatever becomes of the rows
+        first = seq + 1
+        for key, body, digest in block:
+            seq += 1
+            if key != seq or type(body) is not bytes or sha256(_EVENT + previous + body).digest() != digest:
+                yield map(_NAMED, repeat(Record), block[: seq - first])
+                raise fault(seq)
+            previous = digest
+        yield map(_NAMED, repeat(Record), block)
 
 
 class Sealed(tuple[Record, ...]):  # noqa: SLOT001 - a tuple has no room for slots

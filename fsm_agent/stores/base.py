@@ -184,7 +184,11 @@ class Store(Protocol):
         ...
 
     def read(self, run: str, *, since: int = 0, until: int | None = None) -> Iterator[Record]:
-        """Yield the records with ``since < seq <= until``, in order, from one consistent view."""
+        """Yield the records with ``since < seq <= until``, in order, from one consistent view.
+
+        Whoever folds them hashes them first, whatever the store does. One that hashes what it reads returns a
+        :class:`~fsm_agent.core.events.Chained`, which does that itself: those are not hashed twice.
+        """
         ...
 
     def blob(self, digest: str) -> bytes:

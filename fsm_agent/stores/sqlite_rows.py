@@ -5,13 +5,14 @@ from typing import Any, Final
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import CorruptError
-from fsm_agent.core.events import Head, Record, chain
+from fsm_agent.core.events import Chained, Head
 from fsm_agent.stores import checks
 from fsm_agent.stores.base import Letter, RunInfo
 from fsm_agent.stores.sqlite_file import SEQ_BITS
 from fsm_agent.stores.sqlite_link import Link
 
-FETCH: Final = 2048
+FETCH: Final = 512
+"""So many events are fetched at once: what was hashed is still near the processor when it is read."""
 INFO: Final = (
     "SELECT run, head_seq, head_hash, state, created_us, updated_us, owner, lease_until_us FROM runs"
 )
@@ -29,10 +30,8 @@ MOVE: Final = (
 )
 
 
-def records(
-    link: Link, location: str, run: tuple[str, int], after: Head, until: int, head: Head
-) -> Iterator[Record]:
-    """Yield the records of a run, each verified against the hash before it.
+def records(link: Link, location: str, run: tuple[str, int], after: Head, until: int, head: Head) -> Chained:
+    """Return the records of a run, each verified against the hash before it.
 
     Args:
         link: To the file.
@@ -42,31 +41,34 @@ def records(
         until: Seq of the last record wanted.
         head: Where the log ends.
 
-    Raises:
-        CorruptError: At the first event that does not fit.
+    Returns:
+        The records; going through them raises ``CorruptError`` at the first event that does not fit.
     """
     name, number = run
-    base = number << SEQ_BITS
+    rows = _rows(link, location, name, number << SEQ_BITS, after, until, head)
+    return Chained(after, rows, lambda seq: corrupt(location, name, seq))
+
+
+def _rows(
+    link: Link, location: str, run: str, base: int, after: Head, until: int, head: Head
+) -> Iterator[list[tuple[int, bytes, bytes]]]:
+    """Yield the rows of a run in blocks; whoever asks for the next one has found that the last one follows."""
     seq, previous = after
     if type(previous) is not bytes:
-        raise corrupt(location, name, seq)
-    # The log only grows, so chunks of what was there at the call are one consistent view.
+        raise corrupt(location, run, seq)
+    # The log only grows, so blocks of what was there at the call are one consistent view.
     while seq < until:
         with link.statement():
-            rows = link.db.execute(
-                "SELECT id, hash, body FROM events WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
-                (base + seq, base + until, FETCH),
+            rows: list[Any] = link.db.execute(
+                "SELECT id - ?1, body, hash FROM events WHERE id > ?1 + ?2 AND id <= ?1 + ?3 ORDER BY id LIMIT ?4",
+                (base, seq, until, FETCH),
             ).fetchall()
         if not rows:
-            raise corrupt(location, name, seq + 1)
-        for key, digest, body in rows:
-            seq += 1
-            if key != base + seq or type(body) is not bytes or chain(previous, body) != digest:
-                raise corrupt(location, name, seq)
-            previous = digest
-            yield Record(seq, body, digest)
+            raise corrupt(location, run, seq + 1)
+        yield rows
+        seq, _, previous = rows[-1]
     if seq == head.seq and previous != head.hash:
-        raise corrupt(location, name, seq)
+        raise corrupt(location, run, seq)
 
 
 def info(row: tuple[Any, ...]) -> RunInfo:

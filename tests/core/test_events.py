@@ -100,6 +100,54 @@ def test_bytes_that_are_no_event_are_refused(body):
         from_body(body)
 
 
+GONE = object()
+ODD = st.sampled_from(
+    (GONE, None, True, 1, 2, 1.0, "x", [], [1], [1, 2], [1, True], [None, 2], [1, 2, 3], {}, {"a": 1})
+)
+KINDS = {
+    "type": str,
+    "data": dict,
+    "seq": int,
+    "at": int,
+    "task": str,
+    "cause": int,
+    "tx": list,
+    "actor": dict,
+}
+NEEDED = ("v", "type", "data", "seq", "at")
+
+
+def looked_at(raw):
+    """Return what is wrong with an envelope, looked at member by member; empty if nothing is."""
+    for key in NEEDED:
+        if key not in raw:
+            return f"no event ('{key}')"
+    if type(raw["type"]) in (list, dict):
+        return "unhashable type"
+    if type(raw["v"]) is not int or raw["v"] != 1:
+        return f"version {raw['v']!r} of {raw['type']} was found"
+    for key, kind in KINDS.items():
+        value = raw.get(key)
+        if type(value) is not kind and (value is not None or key in NEEDED):
+            return "a member of its envelope is of another type"
+        if kind is list and value is not None and [type(number) for number in value] != [int, int]:
+            return "a member of its envelope is of another type"
+    return ""
+
+
+@given(EVENTS, st.dictionaries(st.sampled_from(("v", *KINDS)), ODD, min_size=1, max_size=3))
+def test_an_envelope_is_refused_for_the_first_member_that_is_odd(event, odd):
+    raw = {**json.loads(to_body(event)), **odd}
+    raw = {key: value for key, value in raw.items() if value is not GONE}
+    body, fault = json.dumps(raw).encode(), looked_at(raw)
+    if fault:
+        with pytest.raises(CorruptError) as refused:
+            from_body(body)
+        assert fault in str(refused.value)
+    else:
+        assert from_body(body) == Event(**{key: raw.get(key) for key in KINDS})
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -9,6 +9,7 @@ import pytest
 
 from benchmarks.replanning import adopting, calls_of, half_done, proposal
 from fsm_agent.core.audit import replay
+from fsm_agent.core.engine import dependents
 from fsm_agent.core.errors import RefusedError
 from fsm_agent.core.inputs import Replan
 from fsm_agent.core.replanning import gate
@@ -77,8 +78,8 @@ class Plans:
         return found
 
 
-def play(choose):
-    """Let a run have one plan after another while its calls end; every turn of it is looked at by the lab."""
+def play(choose, look=lambda run: None):
+    """Let a run have one plan after another while its calls end; every turn of it is looked at by the lab, and *look*."""
     plans = Plans(choose)
     adopted = 0
     with lab(plans.next(), tools=(LOOK, SEND), inputs=INPUTS, slots=1 + choose(4)) as it:
@@ -89,6 +90,7 @@ def play(choose):
             except RefusedError:
                 continue  # a plan that the gate does not let in, or a word to a run that has ended
             adopted += it.run.plan_version > before
+            look(it.run)
     return adopted
 
 
@@ -106,6 +108,38 @@ def happen(it, choose, plans):
             it.tick(choose(90))
         case _:
             it.feed(Replan(document=plans.next(), who=ANN))
+
+
+def counted(run):
+    """Return what is counted and listed of every task of *run*."""
+    tasks = {
+        t.id: (
+            t.order,
+            t.open_deps,
+            t.done_deps,
+            t.dead_deps,
+            t.above,
+            t.left,
+            t.active,
+            t.failed,
+            t.given_up,
+        )
+        for t in run.tasks.values()
+    }
+    lists = [{name: list(found) for name, found in kept.items()} for kept in (run.children, run.members)]
+    return tasks, lists, run.todo_tokens, sorted(set(run.ready_heap))
+
+
+def test_what_is_new_is_counted_as_if_it_had_been_there(monkeypatch):
+    """New tasks are entered without a look at how they stand: the same comes of looking at each."""
+    bring_in = dependents.bring_in
+    for seed in range(150):
+        at_once, one_by_one = [], []
+        play(random.Random(seed).randrange, lambda run: at_once.append(counted(run)))
+        with monkeypatch.context() as patched:
+            patched.setattr(dependents, "bring_in", lambda run, tasks: bring_in(run, tasks) and {})
+            play(random.Random(seed).randrange, lambda run: one_by_one.append(counted(run)))
+        assert at_once == one_by_one, f"seed {seed}"
 
 
 @pytest.mark.parametrize("first", range(0, 400, 100))

@@ -4,23 +4,33 @@ Pure: the same records give the same run, in any process.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import CorruptError, FsmAgentError
-from fsm_agent.core.events import Event, Record, chain, from_body, genesis, hydrate
+from fsm_agent.core.events import Chained, Event, Head, Record, chain, from_body, genesis, hydrate
 from fsm_agent.core.plans.known import collecting_later
 
 Blobs = Callable[[str], bytes]
+_DOLLAR: Final = ord("$")
+"""Looking for a number in bytes takes a tenth of the time of looking for bytes."""
 
 
 def verified(run: str, records: Iterable[Record]) -> Iterator[Record]:
-    """Yield *records* whose chain holds, from seq 1 on.
+    """Return *records*, whose chain holds from seq 1 on, or as far as it does; whatever has hashed them is believed.
 
     Raises:
-        CorruptError: At the first record whose seq or hash does not follow; names the seq.
+        CorruptError: While going through them, at the first record whose seq or hash does not follow; names the seq.
     """
-    seq, previous = genesis(run)
+    start = genesis(run)
+    if type(records) is Chained and records.start == start:
+        return iter(records)
+    return _following(run, start, records)
+
+
+def _following(run: str, start: Head, records: Iterable[Record]) -> Iterator[Record]:
+    seq, previous = start
     for record in records:
         if record.seq != seq + 1:
             raise CorruptError(
@@ -39,7 +49,7 @@ def verified(run: str, records: Iterable[Record]) -> Iterator[Record]:
 
 def names_values(body: bytes) -> bool:
     """Whether the event in *body*, in its canonical form, may name large values that stand elsewhere; most name none."""
-    return body.rfind(b'"value_digest"') >= 0 or (b"$" in body and b'"$blob"' in body)
+    return body.rfind(b'"value_digest"') >= 0 or (_DOLLAR in body and b'"$blob"' in body)
 
 
 def events(run: str, records: Iterable[Record], blob: Blobs) -> Iterator[Event]:

@@ -15,6 +15,10 @@ from typing import Final
 from fsm_agent.core.engine.records import DONE, GONE, OPEN, Task
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.machine import TaskState
+from fsm_agent.core.plans.plan import Dependency
+
+Fresh = dict[str, list[tuple[str, bool]]]
+"""New tasks by id, each with the list of who depends on it."""
 
 _DONE: Final = TaskState.DONE
 _PENDING: Final = TaskState.PENDING
@@ -39,38 +43,47 @@ def leave(run: Run, tasks: Collection[Task]) -> dict[str, int]:
     return stood
 
 
-def bring_in(run: Run, tasks: Collection[Task]) -> None:
-    """Let there be new tasks, which have not begun; they are entered next."""
+def bring_in(run: Run, tasks: Collection[Task]) -> Fresh:
+    """Let there be new tasks, which have not begun; they are entered next.
+
+    Returns:
+        The lists of who depends on each.
+    """
+    fresh: Fresh = {task.id: [] for task in tasks}
     if run.journal is not None:
-        for task in tasks:
-            run.put(run.children, task.id, [])
+        for name, waiting in fresh.items():
+            run.put(run.children, name, waiting)
     else:
-        run.children.update({task.id: [] for task in tasks})
+        run.children.update(fresh)
     run.counts[TaskState.PENDING] += len(tasks)
+    return fresh
 
 
-def enter(run: Run, tasks: Collection[Task], stood: Mapping[str, int]) -> None:
-    """Enter *tasks*, each before its parts, into the indexes, and tell who depends on one that stands otherwise now.
+def enter(run: Run, tasks: Collection[Task], stood: Mapping[str, int], fresh: Fresh) -> None:
+    """Enter *tasks* into the indexes, and tell who depends on one that stands otherwise now.
 
     Args:
         run: The state.
-        tasks: New ones, and those that :func:`leave` has taken out.
+        tasks: New ones, and those that :func:`leave` has taken out, in plan order: each before its parts.
         stood: What it returned.
+        fresh: What :func:`bring_in` returned.
     """
     if run.journal is not None:
         for name in dict.fromkeys(dependency.id for task in tasks for dependency in task.step.depends_on):
-            run.put(run.children, name, [*run.children[name]])
+            if name not in fresh:
+                run.put(run.children, name, [*run.children[name]])
     for task in tasks:
-        task.left = task.active = task.failed = 0
-        if task.step.for_each is not None:
-            task.given_up = 0
-        if task.step.group and run.plans(task):
+        step = task.step
+        if task.id in stood:  # a new one has nothing counted yet
+            task.left = task.active = task.failed = 0
+            if step.for_each is not None:
+                task.given_up = 0
+        if (step.plan or step.for_each is not None) and run.plans(task):
             run.put(run.members, task.id, [])
-    for task in tasks:
         if task.parent:
             run.members[task.parent].append(task.id)
-        count(run, task, stood)
-    again = [(task, stood[task.id], _stands(task, task.state)) for task in tasks if task.id in stood]
+        count(run, task, stood, fresh)
+    again = [(task, stood[task.id], _stands(task, task.state)) for task in map(run.tasks.__getitem__, stood)]
     for task, before, after in again:  # found before any of them is told: whoever hears of it tells on
         if before != after:
             _tell(run, task, before, after)
@@ -80,42 +93,57 @@ def enter(run: Run, tasks: Collection[Task], stood: Mapping[str, int]) -> None:
 
 def index(run: Run, task: Task) -> None:
     """Have *task* found by who looks for what can move, at the place that it has now; its timers stand as they are."""
-    if task.state in (TaskState.PENDING, TaskState.AWAITING):
+    state = task.state
+    if state is TaskState.PENDING or state is TaskState.AWAITING:
         run.index_ready(task)
     elif task.id in run.members:
         unsettle(run, task)
 
 
-def count(run: Run, task: Task, stood: Mapping[str, int]) -> None:
+def count(run: Run, task: Task, stood: Mapping[str, int], fresh: Fresh) -> None:
     """Enter *task* into the indexes of those that it waits for and is a part of; they have been entered before.
 
     Args:
         run: The state.
         task: The task.
         stood: How those stand, for whoever depends on them, that are told of it later.
+        fresh: Who depends on those that are new: they have not begun, and *task* comes after whoever was entered there.
     """
-    estimate(run, task, 1 if _KIND[task.state] == OPEN else 0)
+    step = task.step
+    if step.estimate is not None:
+        estimate(run, task, 1 if _KIND[task.state] == OPEN else 0)
     task.open_deps = task.done_deps = task.dead_deps = 0
-    for dependency in task.step.depends_on:
-        name, tasks = dependency.id, run.tasks
-        children, entry = run.children[name], (task.id, dependency.optional)
-        if not children or tasks[children[-1][0]].order < task.order:
-            children.append(entry)
-        else:  # they stand in plan order
-            insort(children, entry, key=lambda child: run.tasks[child[0]].order)
-        kind = stood[name] if name in stood else _KIND[tasks[name].state]
-        if kind == DONE and name not in stood and tasks[name].in_doubt:
-            kind = OPEN
-        _count(task, kind, dependency.optional, 1)
-    parent = run.tasks.get(task.parent)
-    task.above = DONE if parent is None else gate(parent)
-    if parent is None:
+    entry = task.id, False  # one for all that it depends on
+    for dependency in step.depends_on:
+        waiting = fresh.get(dependency.id)
+        if waiting is not None:
+            waiting.append((task.id, True) if dependency.optional else entry)
+            task.open_deps += 1
+        else:
+            _count(task, _wait(run, task, dependency, stood), dependency.optional, 1)
+    if not task.parent:
+        task.above = DONE
         return
+    parent = run.tasks[task.parent]
+    task.above = gate(parent)
     parent.left += _KIND[task.state] == OPEN
     parent.active += _works(task, task.state)
     parent.given_up += task.given_up if parent.step.for_each is not None else 0
     if task.state is TaskState.FAILED:
         _fail(run, task, 1)
+
+
+def _wait(run: Run, task: Task, dependency: Dependency, stood: Mapping[str, int]) -> int:
+    """List *task* with those that wait for a task that there was, and return how that stands."""
+    name, tasks = dependency.id, run.tasks
+    children, entry = run.children[name], (task.id, dependency.optional)
+    if not children or tasks[children[-1][0]].order < task.order:
+        children.append(entry)
+    else:  # they stand in plan order
+        insort(children, entry, key=lambda child: tasks[child[0]].order)
+    if name in stood:
+        return stood[name]
+    return _stands(tasks[name], tasks[name].state)
 
 
 def gate(task: Task) -> int:

@@ -24,7 +24,7 @@ def adopt(run: Run, steps: tuple[Step, ...]) -> None:
     :meth:`fsm_agent.core.plans.build.Parsed.take_over`; where it does not, they are counted again, to the same end.
     """
     old, run.tasks = run.tasks, {}
-    tasks, placed = run.tasks, list[_Place]()
+    tasks, placed, moves = run.tasks, list[Task](), list[_Move]()
     for place, step in enumerate(steps):
         name = step.id
         if name in old and old[name].step is step and old[name].order[0] < ASIDE:
@@ -32,19 +32,19 @@ def adopt(run: Run, steps: tuple[Step, ...]) -> None:
             if name in run.members or task.order[0] != place:
                 _stay(run, old, task, place)
         else:
-            _place(run, old, step, (place,), "", placed)
+            _place(run, old, step, (place,), "", placed, moves)
     left = [task for name, task in old.items() if name not in tasks]  # what was dropped before stands last
     tasks.update({task.id: task for task in left})
     gone = [task for task in left if task.order[0] < ASIDE]
-    stood = dependents.leave(run, [task for task, *_ in placed if task.id in old] + gone)
-    for task, step, order, parent in placed:
+    stood = dependents.leave(run, [task for task, *_ in moves] + gone)
+    for task, step, order, parent in moves:
         task.order, task.step, task.parent = order, step, parent
         if task.opened and not step.group:
             task.opened = 0
-    dependents.bring_in(run, [task for task, *_ in placed if task.id not in old])
+    fresh = dependents.bring_in(run, [task for task in placed if task.id not in old] if old else placed)
     for place, task in enumerate(gone):
         task.order, task.parent = (ASIDE, -run.seq, place), ""
-    dependents.enter(run, [task for task, *_ in placed] + gone, stood)
+    dependents.enter(run, placed + gone, stood, fresh)
 
 
 def brought(run: Run, names: Iterable[str]) -> None:
@@ -57,8 +57,8 @@ def brought(run: Run, names: Iterable[str]) -> None:
         left.extend(run.members.get(task.id, ()))
 
 
-_Place = tuple[Task, Step, Order, str]
-"""A task, and the step, the place and the parent that it gets."""
+_Move = tuple[Task, Step, Order, str]
+"""A task that there was, and the step, the place and the parent that it gets."""
 
 
 def _stay(run: Run, old: Mapping[str, Task], task: Task, place: int) -> None:
@@ -77,22 +77,31 @@ def _stay(run: Run, old: Mapping[str, Task], task: Task, place: int) -> None:
 
 
 def _place(
-    run: Run, old: Mapping[str, Task], step: Step, order: Order, parent: str, placed: list[_Place]
+    run: Run,
+    old: Mapping[str, Task],
+    step: Step,
+    order: Order,
+    parent: str,
+    placed: list[Task],
+    moves: list[_Move],
 ) -> None:
-    """Find or make the tasks of *step* and its parts, and say where they belong."""
-    task = old.get(step.id)
+    """Find or make the tasks of *step* and its parts, in plan order, and say where those belong that there were."""
+    name = step.id
+    task = old.get(name)
     if task is None:
-        task = Task(step.id, order, step, parent=parent)
-    run.tasks[step.id] = task
-    placed.append((task, step, order, parent))
-    if step.for_each is None:
+        task = Task(name, order, step, parent=parent)
+    else:
+        moves.append((task, step, order, parent))
+    run.tasks[name] = task
+    placed.append(task)
+    if step.for_each is not None:
+        template, index = members.template(step), 0
+        while (record := f"{name}[{index}]") in old:
+            _place(run, old, members.renamed(template, record), (*order, index), name, placed, moves)
+            index += 1
+    elif step.plan:
         for place, part in enumerate(step.plan):
-            _place(run, old, part, (*order, place), step.id, placed)
-        return
-    template, index = members.template(step), 0
-    while (name := f"{step.id}[{index}]") in old:
-        _place(run, old, members.renamed(template, name), (*order, index), step.id, placed)
-        index += 1
+            _place(run, old, part, (*order, place), name, placed, moves)
 
 
 def records(run: Run, task: Task) -> Any:
@@ -135,7 +144,7 @@ def _grow(run: Run, batch: Task, items: list[Any]) -> None:
         if name not in run.tasks:
             fresh = list(_made(run, members.renamed(template, name), (*batch.order, index), batch.id))
             for task in fresh:  # steps may stand in the plan before what they depend on
-                dependents.count(run, task, {})
+                dependents.count(run, task, {}, {})
             for task in fresh:
                 run.index(task)
         task = run.tasks[name]
