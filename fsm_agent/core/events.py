@@ -239,7 +239,7 @@ def seal(head: Head, events: Iterable[Event]) -> tuple[Sealed, dict[str, bytes]]
     gaps = 0
     records = []
     blobs: dict[str, bytes] = {}
-    sha256, new = hashlib.sha256, tuple.__new__
+    sha256 = hashlib.sha256
     for event in events:
         body = to_body(event)
         if len(body) > canon.BLOB_BYTES or (b"$" in body and b'"$blob"' in body):
@@ -252,7 +252,7 @@ def seal(head: Head, events: Iterable[Event]) -> tuple[Sealed, dict[str, bytes]]
         body = hashed[_BEFORE_BODY:]  # what the encoder returns keeps a buffer of 1 KB
         before, seq = seq, event.seq
         gaps += seq != before + 1
-        records.append(new(Record, (seq, body, previous)))
+        records.append(_NAMED(Record, (seq, body, previous)))
     sealed = Sealed(records)
     sealed.start, sealed.end = None if gaps else head, Head(seq, previous)
     return sealed, blobs
