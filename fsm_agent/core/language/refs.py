@@ -105,6 +105,10 @@ class Template(NamedTuple):
         """
         return _resolve(self.node, scope)
 
+    def whole(self) -> list[str]:
+        """Return of an object the keys of the members that are one whole reference each."""
+        return [] if self.constant else [key for key, inner in self.node.moving if type(inner) is Ref]
+
     def part(self, key: str) -> tuple[bool, Any]:
         """Return of an object whether its member *key* is one whole reference, and if it holds none its value.
 
@@ -184,7 +188,7 @@ def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Any, Any]:
         elif fixed is not item:
             base = value.copy() if base is value else base
             base[key] = fixed
-    return (_Tree(base, tuple(moving)) if moving else None), base
+    return (_new(_Tree, (base, tuple(moving))) if moving else None), base
 
 
 def _sole(text: str) -> Ref | None:

@@ -38,11 +38,24 @@ SAFE_DECISIONS: Final[Mapping[str, tuple[Decision, ...]]] = {
     },
 }
 """For each signal that ``on_failure`` may name, what a plan may decide: only what is safer than the table."""
+_TEXTS: Final = {str}
 _NEEDS: Final = (
     ("max_parallel", "for_each"),
     ("on_item_failure", "for_each"),
     ("budgets", "plan"),
 )
+_PLAIN: Final = frozenset({"id", "description", "tool", "args", "depends_on", "join", "produces", "when"}) | {
+    "preconditions",
+    "requires_confirmation",
+    "confirm_within_s",
+    "optional",
+    "timeout_s",
+    "replaces",
+    "approvers",
+    "estimate",
+    "for_each",
+}
+"""Keys that a step with a tool may have whatever else it has, and that are normal as soon as they are read."""
 _NOT_SAID: Final = (("description", ""), ("requires_confirmation", False), ("approvers", 1))
 _NOT_WITH_PLAN: Final = (
     "tool",
@@ -69,6 +82,12 @@ def normal(document: dict[str, Any], form: Form) -> dict[str, Any]:
 
 
 # ── parts of a step ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _depends_on(form: Form, value: Any, at: str) -> list[Any] | None:
+    if type(value) is list and set(map(type, value)) == _TEXTS:
+        return value  # nothing but ids, as nearly always
+    return read.each(form, value, at, _dependency)
 
 
 def _dependency(form: Form, value: Any, at: str) -> str | dict[str, Any] | None:
@@ -188,9 +207,10 @@ def _steps(form: Form, value: Any, at: str) -> list[dict[str, Any]] | None:
         return []
     if not value:
         form.faults.add(at, "no-steps", "the plan has no steps", "give at least one step")
-    known = form.parsed
+    known = form.parsed if form.parsed.standing else None
     out = [
-        step if known.stands(step) else _step(form, step, f"{at}/{place}") for place, step in enumerate(value)
+        step if known and known.stands(step) else _step(form, step, f"{at}/{place}")
+        for place, step in enumerate(value)
     ]
     new_names = {step["replaces"]: step["id"] for step in out if "replaces" in step}
     if new_names:
@@ -214,6 +234,8 @@ def _rebound(dependency: str | dict[str, Any], new_names: Mapping[str, str]) -> 
 def _step(form: Form, value: Any, at: str) -> dict[str, Any]:
     """Read one step; one without a usable id gets a stand-in that no reference can name."""
     out = read.members(form, value, at, STEP)
+    if "id" in out and "tool" in out and out.get("args") != {} and _PLAIN.issuperset(value):
+        return out  # as nearly always: it is complete, and no key of it excludes or needs another
     read.missing(form, value, at, "id")
     if "id" not in out:
         written = value.get("id") if type(value) is dict else None
@@ -367,7 +389,7 @@ STEP: Final[Mapping[str, Reader]] = {
     "description": read.text,
     "tool": read.name,
     "args": read.arguments,
-    "depends_on": lambda form, value, at: read.each(form, value, at, _dependency),
+    "depends_on": _depends_on,
     "join": read.one_of("all", "any", "first"),
     "produces": read.names,
     "done_when": read.expression,

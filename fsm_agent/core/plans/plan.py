@@ -5,7 +5,7 @@ Types only. :mod:`fsm_agent.core.plans.planning` reads a document into them and 
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -16,8 +16,7 @@ from fsm_agent.core.signals import Decision
 SIGNAL_ANY = "*"
 
 
-@attrs.frozen(kw_only=True)
-class Dependency:
+class Dependency(NamedTuple):
     """An edge to an earlier step; ``optional`` lets the dependent run when that step was cancelled."""
 
     id: str
