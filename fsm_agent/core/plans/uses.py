@@ -97,7 +97,12 @@ def _level(graph: Level, inner: dict[str, dict[str, Step]], faults: Faults, *, b
     for place, step in enumerate(graph.steps):
         near = sound and _near(step.args, graph, place)
         if near and not (
-            step.done_when or step.when or step.preconditions or step.alternatives or step.for_each or step.plan
+            step.done_when
+            or step.when
+            or step.preconditions
+            or step.alternatives
+            or step.for_each
+            or step.plan
         ):
             continue  # nothing but its arguments reads anything
         direct: set[int] | None = None
