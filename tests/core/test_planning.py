@@ -910,3 +910,17 @@ def test_faults_of_a_call_that_follow_from_others_are_not_reported():
 
 def test_loading_against_a_toolbox_lets_warnings_pass():
     assert planning.load(with_step(tool="mail"), tools=TOOLS).steps[0].tool == "mail"
+
+
+@pytest.mark.parametrize(
+    ("odd", "codes"),
+    [
+        ("a/b", {"bad-id", "unknown-reference"}),
+        ("b[1]", {"bad-id", "unknown-reference"}),
+        ("item", {"reserved-id", "item-outside-batch"}),
+        ("inputs", {"reserved-id"}),
+    ],
+)
+def test_what_is_no_id_names_no_step_that_is_read(odd, codes):
+    reader = step("r", depends_on=[odd], args={"x": f"${{{odd}.x}}"})
+    assert {fault.code for fault in faults({"steps": [step(odd), reader]})} == codes
