@@ -5,13 +5,14 @@ import gc
 import json
 import pathlib
 
+import attrs
 import pytest
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import Fault, PlanError
 from fsm_agent.core.plans import known, planning
 from fsm_agent.core.plans import text as plantext
-from fsm_agent.core.plans.plan import Budgets, Dependency, Estimate, OnFailure
+from fsm_agent.core.plans.plan import Budgets, Dependency, Estimate, OnFailure, Step
 from fsm_agent.core.signals import Decision, Effect
 from fsm_agent.core.tools import Parameter, ToolSpec
 
@@ -924,3 +925,12 @@ def test_loading_against_a_toolbox_lets_warnings_pass():
 def test_what_is_no_id_names_no_step_that_is_read(odd, codes):
     reader = step("r", depends_on=[odd], args={"x": f"${{{odd}.x}}"})
     assert {fault.code for fault in faults({"steps": [step(odd), reader]})} == codes
+
+
+def test_nobody_changes_a_step_of_a_plan_nor_what_it_is_made_of():
+    made = planning.load(TRIP).steps[2]
+    assert type(made) is Step
+    assert attrs.evolve(made, id="other").id == "other"
+    for value, field in ((made, "tool"), (made.args, "source"), (made.depends_on[0], "id")):
+        with pytest.raises(AttributeError):
+            setattr(value, field, "another")

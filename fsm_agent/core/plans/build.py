@@ -20,6 +20,7 @@ from fsm_agent.core.plans.plan import (
     Dependency,
     Estimate,
     OnFailure,
+    OpenStep,
     Plan,
     Step,
 )
@@ -138,7 +139,7 @@ def _step(doc: Mapping[str, Any], prefix: str, at: str, parsed: Parsed) -> Step:
         )
     if not _MADE.isdisjoint(doc):
         _make(fields, doc, prefix, at, parsed)
-    return Step(**fields)
+    return OpenStep(**fields).closed()
 
 
 _MADE: Final = frozenset(
