@@ -19,6 +19,7 @@ from fsm_agent.core.plans.plan import Plan, Step
 
 _FEW: Final = 8
 """So few places are found in a list as soon as in a set."""
+_INPUTS: Final = "$inputs"
 _BATCH: Final = ("$item", "$index")
 _PLACE: Final = re.compile(r"\[\d+\]$")
 _WHEN: Final = "a condition reads results ($s1.x) and $inputs"
@@ -135,6 +136,8 @@ def _near(args: Template, graph: Level, place: int) -> bool:
     for ref in args.refs:
         target = places.get(prefix + ref.root[1:])
         if target is None or target not in direct:
+            if ref.root == _INPUTS:
+                continue
             return False
         read = graph.steps[target]
         if read.for_each is not None:
@@ -166,7 +169,7 @@ def _in_step(
         _check_names(step.when, (), _WHEN, f"{at}/when", faults)
         yield from _in_expr(step.when, f"{at}/when", faults, batched=within)
     if step.done_when is not None:
-        if step.produces is not None:
+        if step.produces is not None and not {*step.produces, "result"}.issuperset(step.done_when.roots):
             words = f'the step produces {several(step.produces)}; "result" is the whole result'
             _check_names(step.done_when, (*step.produces, "result"), words, f"{at}/done_when", faults)
         yield from _in_expr(step.done_when, f"{at}/done_when", faults, batched=within)
@@ -206,7 +209,7 @@ def _result(use: Use, faults: Faults, *, batched: bool) -> Iterable[Use]:
     if root in _BATCH and not batched:
         found = f"{cut(use.ref.text)} has a value only in a step with for_each"
         faults.add(use.place, "item-outside-batch", found, 'add "for_each", or refer to a step')
-    return () if root == "$inputs" or root in _BATCH else (use,)
+    return () if root == _INPUTS or root in _BATCH else (use,)
 
 
 # ── what it means ─────────────────────────────────────────────────────────────────────────────────────────────
