@@ -934,3 +934,15 @@ def test_nobody_changes_a_step_of_a_plan_nor_what_it_is_made_of():
     for value, field in ((made, "tool"), (made.args, "source"), (made.depends_on[0], "id")):
         with pytest.raises(AttributeError):
             setattr(value, field, "another")
+
+
+def test_a_step_that_depends_on_many_reads_each_of_them_and_no_other():
+    many = [step(f"s{place}") for place in range(20)]
+    join = step(
+        "join",
+        depends_on=[one["id"] for one in many[1:]],
+        args={"all": [f"${one['id']}.x" for one in many[1:]]},
+    )
+    assert len(planning.load({"steps": [*many, join]}).steps[-1].args.refs) == 19
+    join["args"]["all"].append("$s0.x")
+    assert only({"steps": [*many, join]}).code == "not-an-ancestor"
