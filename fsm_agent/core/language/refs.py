@@ -40,9 +40,8 @@ _BRACED = re.compile(rf"\$\{{((?:{_PIECE}(?:{_INDEX})?/)*{_PIECE})((?:\.{_PIECE}
 _PLAIN = re.compile(rf"\$({_BARE_ID})((?:\.[A-Za-z0-9_]+)*)")
 _SEGMENT = re.compile(rf"\.({_PIECE})|\[([0-9]+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 _WORD = re.compile(r"\w+")
-_new: Final = (
-    tuple.__new__
-)  # there is a reference for nearly every dependency: it is made without a call of Python
+_new: Final = tuple.__new__
+"""Makes a reference without a call of Python: there is one for nearly every dependency."""
 
 
 class Ref(NamedTuple):
@@ -171,7 +170,7 @@ def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Any, Any]:
     pairs = value.items() if type(value) is dict else enumerate(value)
     moving = []
     base: Any = (
-        value  # a copy as soon as something in it becomes another value; what moves is filled in later on
+        value  # copied when something in it reads otherwise; what moves is filled in when it is resolved
     )
     for key, item in pairs:
         type_ = type(item)

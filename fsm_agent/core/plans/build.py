@@ -30,6 +30,7 @@ NO_BUDGETS: Final = Budgets()
 """The budgets of a plan that has none: always this very value."""
 _NO_ARGS: Final = refs.parse({})
 _new: Final = tuple.__new__
+"""Makes a dependency without a call of Python."""
 
 
 @attrs.define

@@ -124,8 +124,8 @@ def _level(graph: Level, inner: dict[str, dict[str, Step]], faults: Faults, *, b
 def _near(args: Template, graph: Level, place: int) -> bool:
     """Whether the step at *place*, in a plan of which nothing is wrong so far, may surely read all that *args* refer to.
 
-    So it is with nearly every step: it reads what steps produce that it depends on itself. For ids are sound and edges
-    are known then, so that what is named by one, and nothing more, is that step's whole result.
+    So it is with nearly every step: it reads what steps produce that it depends on itself. Nothing being wrong, every
+    id is sound: so a root that is an id names that step, no step or record within it, and neither ``$item`` nor ``$index``.
     """
     if args.constant:
         return True
