@@ -169,9 +169,7 @@ def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Any, Any]:
         )
     pairs = value.items() if type(value) is dict else enumerate(value)
     moving = []
-    base: Any = (
-        value  # copied when something in it reads otherwise; what moves is filled in when it is resolved
-    )
+    base: Any = value  # copied when a part of it reads otherwise; what moves is filled in when it is resolved
     for key, item in pairs:
         type_ = type(item)
         if type_ is str:
