@@ -7,6 +7,7 @@ Source: design of the log (canonical body, digests by domain).
 
 import hashlib
 import json
+from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
@@ -54,24 +55,37 @@ def check(value: Any, path: str = "$") -> None:
 def exact(value: Any, depth: int = 0) -> bool:
     """Whether JSON holds *value*, which lies *depth* levels deep, exactly: :func:`check` without a word about where."""
     kind = type(value)
-    if kind is str:
-        return (value.isascii() and "\x00" not in value) or _held(value)
-    if kind is int:
-        return MIN_INT <= value <= MAX_INT  # type: ignore[no-any-return]
+    parts: Iterable[Any]
     if kind is dict:
         if depth >= MAX_DEPTH:
             return False
-        for key, item in value.items():
-            if type(key) is not str or ((not key.isascii() or "\x00" in key) and not _held(key)):
+        for key in value:  # what can be printed has neither a surrogate nor NUL in it
+            if type(key) is not str or not (key.isprintable() or _held(key)):
                 return False
-            if not exact(item, depth + 1):
+        parts = value.values()
+    elif kind is list:
+        if depth >= MAX_DEPTH:
+            return False
+        parts = value
+    else:
+        parts = (value,)
+    for part in parts:  # only what has parts itself is worth a call
+        kind = type(part)
+        if kind is str:
+            if ("\x00" in part or not part.isascii()) and not _held(part):
                 return False
-        return True
-    if kind is list:
-        return depth < MAX_DEPTH and all(exact(item, depth + 1) for item in value)
-    if kind is float:
-        return value - value == 0.0  # type: ignore[no-any-return]  # neither infinite nor NaN
-    return value is None or kind is bool
+        elif kind is dict or kind is list:
+            if not exact(part, depth + 1):
+                return False
+        elif kind is int:
+            if not MIN_INT <= part <= MAX_INT:
+                return False
+        elif kind is float:
+            if part - part != 0.0:  # infinite, or NaN
+                return False
+        elif part is not None and kind is not bool:
+            return False
+    return True
 
 
 def _held(text: str) -> bool:

@@ -3,7 +3,7 @@
 The registry that holds the callables lives in the runtime; this is the part that is written into the log.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import attrs
@@ -69,11 +69,14 @@ class ToolSpec:
         object.__setattr__(self, "_types", types)
         object.__setattr__(self, "_required", frozenset(p.name for p in self.parameters if p.required))
 
-    def takes(self, args: Mapping[str, Any]) -> bool:
-        """Whether *args* fit for sure: what nearly every call asks first; else :func:`argument_faults` says more."""
+    def takes(self, args: Mapping[str, Any], open_: Collection[str] = ()) -> bool:
+        """Whether *args* fit for sure: what nearly every call asks first; else :func:`argument_faults` says more.
+
+        Of the arguments *open_* the value is not known yet: they fit if there are such parameters.
+        """
         types = self._types
         for name, value in args.items():
-            if name not in types or type(value) not in types[name]:
+            if name not in types or (type(value) not in types[name] and name not in open_):
                 return False
         return self._required.issubset(args)
 

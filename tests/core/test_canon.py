@@ -105,6 +105,30 @@ def test_what_json_cannot_hold_is_refused_with_its_path_and_what_to_do(value, pa
         canon.snapshot(value)
 
 
+ODD = st.sampled_from(
+    [odd for odd, *_ in REFUSED] + [(), {"a": (1,)}, [[], {"b": {1}}], {"k\x00": 1}, {Word("k"): 1}]
+)
+
+
+@given(
+    st.recursive(
+        JSON | ODD | st.text(st.characters(codec=None), max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3) | TEXT, inner, max_size=3)
+        ),
+        max_leaves=8,
+    ),
+    st.integers(0, canon.MAX_DEPTH),
+)
+def test_whether_a_value_is_exact_and_where_it_is_not_never_differ(value, depth):
+    try:
+        canon._check(value, "$", depth)
+    except ValueRefusedError:
+        assert not canon.exact(value, depth)
+    else:
+        assert canon.exact(value, depth)
+
+
 @pytest.mark.parametrize("fine", [1.5, 1, "x", "ä", None, True, [1], {"a": [None]}, [], {}])
 def test_of_many_parts_the_one_is_named_that_cannot_be_held(fine):
     for value, path in (([fine, {1}], "$[1]"), ({"a": fine, "b": [fine, b""]}, "$.b[1]")):

@@ -5,13 +5,14 @@ import gc
 import json
 import pathlib
 
+import attrs
 import pytest
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import Fault, PlanError
 from fsm_agent.core.plans import known, planning
 from fsm_agent.core.plans import text as plantext
-from fsm_agent.core.plans.plan import Budgets, Dependency, Estimate, OnFailure
+from fsm_agent.core.plans.plan import Budgets, Dependency, Estimate, OnFailure, Step
 from fsm_agent.core.signals import Decision, Effect
 from fsm_agent.core.tools import Parameter, ToolSpec
 
@@ -910,3 +911,38 @@ def test_faults_of_a_call_that_follow_from_others_are_not_reported():
 
 def test_loading_against_a_toolbox_lets_warnings_pass():
     assert planning.load(with_step(tool="mail"), tools=TOOLS).steps[0].tool == "mail"
+
+
+@pytest.mark.parametrize(
+    ("odd", "codes"),
+    [
+        ("a/b", {"bad-id", "unknown-reference"}),
+        ("b[1]", {"bad-id", "unknown-reference"}),
+        ("item", {"reserved-id", "item-outside-batch"}),
+        ("inputs", {"reserved-id"}),
+    ],
+)
+def test_what_is_no_id_names_no_step_that_is_read(odd, codes):
+    reader = step("r", depends_on=[odd], args={"x": f"${{{odd}.x}}"})
+    assert {fault.code for fault in faults({"steps": [step(odd), reader]})} == codes
+
+
+def test_nobody_changes_a_step_of_a_plan_nor_what_it_is_made_of():
+    made = planning.load(TRIP).steps[2]
+    assert type(made) is Step
+    assert attrs.evolve(made, id="other").id == "other"
+    for value, field in ((made, "tool"), (made.args, "source"), (made.depends_on[0], "id")):
+        with pytest.raises(AttributeError):
+            setattr(value, field, "another")
+
+
+def test_a_step_that_depends_on_many_reads_each_of_them_and_no_other():
+    many = [step(f"s{place}") for place in range(20)]
+    join = step(
+        "join",
+        depends_on=[one["id"] for one in many[1:]],
+        args={"all": [f"${one['id']}.x" for one in many[1:]]},
+    )
+    assert len(planning.load({"steps": [*many, join]}).steps[-1].args.refs) == 19
+    join["args"]["all"].append("$s0.x")
+    assert only({"steps": [*many, join]}).code == "not-an-ancestor"

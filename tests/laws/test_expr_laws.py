@@ -388,6 +388,22 @@ def test_resolving_gives_a_value_or_names_a_path_and_changes_nothing(
     assert repr((source, scope)) == before
 
 
+@given(templates, scopes)
+def test_a_value_is_resolved_as_each_text_in_it_is(source: Any, scope: dict[str, Any]) -> None:
+    def each(value: Any) -> Any:
+        if isinstance(value, list):
+            return [each(item) for item in value]
+        if isinstance(value, dict):
+            return {key: each(item) for key, item in value.items()}
+        return refs.parse(value).resolve(scope)
+
+    expected = outcome(each, source)
+    template = outcome(refs.parse, source)
+    found = outcome(template.resolve, scope) if isinstance(template, refs.Template) else template
+    assert type(found) is type(expected)
+    assert isinstance(found, Exception) or found == expected
+
+
 @given(values, st.sampled_from(["$s1", "${s1}", "$s1.deep.k", '$s1["deep"].k']))
 def test_a_whole_reference_is_the_value_itself_whatever_its_text_looks_like(value: Any, text: str) -> None:
     inner = {"deep": {"k": value}} if "deep" in text else value

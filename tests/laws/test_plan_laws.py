@@ -14,6 +14,8 @@ from fsm_agent.core.plans import shape as planshape
 from fsm_agent.core.plans import text as plantext
 from fsm_agent.core.plans.faults import Faults
 from fsm_agent.core.plans.plan import Plan, Step
+from fsm_agent.core.signals import Effect
+from fsm_agent.core.tools import Parameter, ToolSpec
 from fsm_agent.runtime.planning.plans import Plan as PublicPlan
 
 few = settings(max_examples=50)
@@ -344,3 +346,75 @@ def test_cycles_and_unreachable_results_are_found_exactly(graph):
             for f in refused.faults
         }
     assert found == own | blind
+
+
+reading = st.sampled_from(
+    ["$a", "$b.x", "$c.y", "$d.rows[0].x", "${b[1].x}", "${c/d.x}", "$item", "$inputs.x", "$$a", "at $b.x", 1]
+)
+"""What an argument may be: what a step returns, or a part of what is in it, or nothing of the kind."""
+rare = st.fixed_dictionaries(
+    {},
+    optional={
+        "id": st.sampled_from(["a", "c", "c/d", "b[1]"]),
+        "tool": st.just(None),
+        "produces": st.lists(st.sampled_from("xy"), unique=True),
+        "for_each": st.sampled_from(["$a.x", "$b", "$inputs.x"]),
+        "done_when": st.sampled_from(["x > 0", "$b.x > 0"]),
+        "when": st.just("$a.x > 0"),
+        "preconditions": st.just(["$c.x > 0"]),
+        "alternatives": st.just([{"tool": "t", "args": {"x": "$b.x"}}]),
+        "max_parallel": st.just(2),
+        "replaces": st.sampled_from("abz"),
+        "plan": st.just({"steps": [{"id": "d", "tool": "t", "args": {"x": ["$b.x", "$d.x"]}}]}),
+    },
+)
+"""What few steps say."""
+
+
+@st.composite
+def reading_steps(draw):
+    """Steps that read each other, most of them soundly."""
+    out = []
+    ids = list("abcd")[: draw(st.integers(2, 4))]
+    for place, id_ in enumerate(ids):
+        deps = draw(st.lists(st.sampled_from(ids[:place]), min_size=1, unique=True)) if place else []
+        near = st.sampled_from([f"${dep}{tail}" for dep in deps for tail in (".x", "", ".y", ".x.z")] or [1])
+        value = st.one_of(near, near, near, reading)
+        odd = st.lists(st.sampled_from("abcdz") | st.just({"id": "a", "optional": True}), max_size=2)
+        args = st.dictionaries(st.sampled_from("xyz"), value | st.lists(value, max_size=3), max_size=2)
+        keys = {"depends_on": draw(st.one_of(*[st.just(deps)] * 7, odd)), "args": draw(args)}
+        out.append({"id": id_, "tool": "t", **keys, **draw(st.one_of(*[st.just({})] * 3, rare))})
+    return out
+
+
+def found_in(document, **how):
+    """Return the plan's digest, or its faults."""
+    try:
+        return planning.load(document, **how).digest
+    except PlanError as error:
+        return list(error.faults)
+
+
+@given(reading_steps())
+def test_what_is_wrong_with_a_step_does_not_depend_on_what_else_is_wrong(steps):
+    alone = found_in({"steps": steps})
+    first, *others = found_in({"no-such-key": 1, "steps": steps})
+    assert first.at == "/no-such-key"
+    assert others == (alone if isinstance(alone, list) else [])
+
+
+@given(reading_steps())
+def test_a_key_that_says_nothing_changes_nothing(steps):
+    spoken = [{"budgets": None, "on_failure": None, **step} for step in steps]
+    assert found_in({"steps": spoken}) == found_in({"steps": steps})
+
+
+@given(reading_steps(), st.lists(st.sampled_from(["string", "integer", "array"]), unique=True), st.booleans())
+def test_that_a_tool_has_a_secret_says_nothing_of_its_other_arguments(steps, types, required):
+    taken = tuple(Parameter(name=name, types=tuple(types), required=required) for name in "xy")
+    open_, secretive = (
+        ToolSpec(name="t", effect=Effect.READ, parameters=taken, secret=secret) for secret in ((), ("other",))
+    )
+    assert found_in({"steps": steps}, tools={"t": open_}) == found_in(
+        {"steps": steps}, tools={"t": secretive}
+    )

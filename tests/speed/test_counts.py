@@ -37,7 +37,7 @@ CEILINGS = {
     "calls per write, 64 at once": 203,
     "calls per write, one after the other": 322,
     "calls per decision": 93,
-    "calls per step of a plan that is read": 91,
+    "calls per step of a plan that is read": 31.5,
     "calls per event that is read back": 12.4,
     "events per read": 3,
     "commits per read": 0.013,

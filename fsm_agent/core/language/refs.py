@@ -12,8 +12,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-import attrs
-
 from fsm_agent.core import canon
 from fsm_agent.core.errors import ExpressionError, UnresolvedReferenceError, ValueRefusedError
 
@@ -42,10 +40,11 @@ _BRACED = re.compile(rf"\$\{{((?:{_PIECE}(?:{_INDEX})?/)*{_PIECE})((?:\.{_PIECE}
 _PLAIN = re.compile(rf"\$({_BARE_ID})((?:\.[A-Za-z0-9_]+)*)")
 _SEGMENT = re.compile(rf"\.({_PIECE})|\[([0-9]+)\]|\[(\"(?:[^\"\\]|\\.)*\")\]")
 _WORD = re.compile(r"\w+")
+_new: Final = tuple.__new__
+"""Makes a reference without a call of Python: there is one for nearly every dependency."""
 
 
-@attrs.frozen
-class Ref:
+class Ref(NamedTuple):
     """One reference.
 
     Attributes:
@@ -78,20 +77,20 @@ class _Fixed(NamedTuple):
     value: Any
 
 
-@attrs.frozen(kw_only=True)
-class Template:
+class Template(NamedTuple):
     """A JSON value with references in it, read by :func:`parse`.
 
     Attributes:
         source: The value as given.
         refs: Its references in reading order, repeated ones too.
         constant: True when there is none; resolving then needs no scope.
+        node: What resolves it.
     """
 
     source: Any
     refs: tuple[Ref, ...]
     constant: bool
-    _node: Any = attrs.field(eq=False, repr=False)
+    node: Any
 
     def resolve(self, scope: Mapping[str, Any]) -> Any:
         """Return the value with every reference replaced by what *scope* holds for it.
@@ -105,14 +104,18 @@ class Template:
         Raises:
             UnresolvedReferenceError: A reference has no value, or none that can be written into text.
         """
-        return _resolve(self._node, scope)
+        return _resolve(self.node, scope)
+
+    def whole(self) -> list[str]:
+        """Return of an object the keys of the members that are one whole reference each."""
+        return [] if self.constant else [key for key, inner in self.node.moving if type(inner) is Ref]
 
     def part(self, key: str) -> tuple[bool, Any]:
         """Return of an object whether its member *key* is one whole reference, and if it holds none its value.
 
         The value is :data:`MISSING` where a reference stands in it.
         """
-        node = self._node
+        node = self.node
         if type(node) is _Fixed:
             return False, node.value[key]
         for name, inner in node.moving:
@@ -148,8 +151,8 @@ def parse(value: Any, at: str = "") -> Template:
     refs: list[Ref] = []
     node, fixed = _value(value, at, refs, 0)
     if node is None:
-        node = _Fixed(value if fixed == value else fixed)
-    return Template(source=value, refs=tuple(refs), constant=not refs, node=node)
+        node = _Fixed(fixed)
+    return _new(Template, (value, tuple(refs), not refs, node))
 
 
 def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Any, Any]:
@@ -166,7 +169,7 @@ def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Any, Any]:
         )
     pairs = value.items() if type(value) is dict else enumerate(value)
     moving = []
-    base: Any = value.copy()
+    base: Any = value  # copied when a part of it reads otherwise; what moves is filled in when it is resolved
     for key, item in pairs:
         type_ = type(item)
         if type_ is str:
@@ -180,17 +183,20 @@ def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Any, Any]:
         elif type_ is not dict and type_ is not list:
             continue
         pointer = f"{at}/{str(key).replace('~', '~0').replace('/', '~1')}"
-        node, base[key] = _value(item, pointer, refs, depth + 1)
+        node, fixed = _value(item, pointer, refs, depth + 1)
         if node is not None:
             moving.append((key, node))
-    return (_Tree(base, tuple(moving)) if moving else None), base
+        elif fixed is not item:
+            base = value.copy() if base is value else base
+            base[key] = fixed
+    return (_new(_Tree, (base, tuple(moving))) if moving else None), base
 
 
 def _sole(text: str) -> Ref | None:
     """Return the reference that *text* is as a whole, if it is one of plain words, as most are; None: it has to be read."""
     root, dot, name = text.partition(".")
     if name.isidentifier() and dot and root[0] == "$" and root[1:].isidentifier() and text.isascii():
-        return Ref(root, (name,), text)  # a field of a result, and so nearly every reference
+        return _new(Ref, (root, (name,), text))  # a field of a result, and so nearly every reference
     match = _PLAIN.fullmatch(text)
     if match is None:
         return None

@@ -20,6 +20,7 @@ from fsm_agent.core.plans.plan import (
     Dependency,
     Estimate,
     OnFailure,
+    OpenStep,
     Plan,
     Step,
 )
@@ -28,6 +29,8 @@ from fsm_agent.core.signals import Decision
 NO_BUDGETS: Final = Budgets()
 """The budgets of a plan that has none: always this very value."""
 _NO_ARGS: Final = refs.parse({})
+_new: Final = tuple.__new__
+"""Makes a dependency without a call of Python."""
 
 
 @attrs.define
@@ -122,12 +125,37 @@ def steps_of(docs: list[dict[str, Any]], prefix: str, at: str, parsed: Parsed) -
 
 
 def _step(doc: Mapping[str, Any], prefix: str, at: str, parsed: Parsed) -> Step:
-    fields: dict[str, Any] = {"args": _NO_ARGS}
-    for key, value in doc.items():
+    fields: dict[str, Any] = {"args": _NO_ARGS, **doc}
+    fields["id"] = prefix + doc["id"]
+    if "args" in doc:
+        fields["args"] = parsed.template(doc["args"], f"{at}/args")
+    if "depends_on" in doc:
+        fields["depends_on"] = tuple(
+            [
+                _new(Dependency, (prefix + item, False))
+                if isinstance(item, str)
+                else Dependency(id=prefix + item["id"], optional=True)
+                for item in doc["depends_on"]
+            ]
+        )
+    if not _MADE.isdisjoint(doc):
+        _make(fields, doc, prefix, at, parsed)
+    return OpenStep(**fields).closed()
+
+
+_MADE: Final = frozenset(
+    {"done_when", "when", "for_each", "produces", "preconditions", "timeout_s", "confirm_within_s"}
+    | {"alternatives", "on_failure", "estimate", "plan", "budgets", "replaces"}
+)
+"""The rarer keys whose value in a step is another than in its document."""
+
+
+def _make(fields: dict[str, Any], doc: Mapping[str, Any], prefix: str, at: str, parsed: Parsed) -> None:
+    """Let *fields* hold what the keys of :data:`_MADE` in *doc* mean."""
+    for key in [key for key in doc if key in _MADE]:
+        value = fields.pop(key)
         match key:
-            case "depends_on":
-                fields[key] = tuple([_dependency(item, prefix) for item in value])
-            case "args" | "for_each":
+            case "for_each":
                 fields[key] = parsed.template(value, f"{at}/{key}")
             case "done_when" | "when":
                 fields[key] = parsed.expr(value)
@@ -157,17 +185,8 @@ def _step(doc: Mapping[str, Any], prefix: str, at: str, parsed: Parsed) -> Step:
                 fields[key] = steps_of(value["steps"], f"{prefix}{doc['id']}/", f"{at}/plan/steps", parsed)
             case "budgets":
                 fields[key] = budgets(value)
-            case "id" | "replaces":
-                fields[key] = prefix + value
             case _:
-                fields[key] = value
-    return Step(**fields)
-
-
-def _dependency(doc: str | Mapping[str, Any], prefix: str) -> Dependency:
-    if isinstance(doc, str):
-        return Dependency(id=prefix + doc)
-    return Dependency(id=prefix + doc["id"], optional=True)
+                fields[key] = prefix + value  # "replaces"
 
 
 def _precondition(doc: Mapping[str, Any], parsed: Parsed) -> Condition:

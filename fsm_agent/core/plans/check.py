@@ -118,7 +118,7 @@ def _call(box: _Toolbox, step: Step, name: str, args: Template, at: str, before:
             found = f"{name!r} requires that {needed!r} is done before, and no ancestor surely does it"
             fix = f"add a step with {needed!r} and let {step.id!r} depend on it, not optionally"
             box.faults.add(f"{at}/tool", "requires-not-done", found, fix)
-    if tool.effect in (Effect.WRITE, Effect.IRREVERSIBLE) and not tool.reconcile:
+    if box.faults.warnings and not tool.reconcile and tool.effect in (Effect.WRITE, Effect.IRREVERSIBLE):
         found = f"{name!r} writes, and nothing can look up whether it did"
         fix = "give the tool a reconcile probe; without one a lost reply becomes a question to a person"
         box.faults.warn(f"{at}/tool", "no-probe", found, fix)
@@ -130,8 +130,8 @@ def _call(box: _Toolbox, step: Step, name: str, args: Template, at: str, before:
 def _arguments(faults: Faults, tool: ToolSpec, args: Template, at: str, *, offered: bool) -> None:
     """Check *args* against the signature of *tool*; *offered*: the engine adds arguments of its own."""
     given: Mapping[str, Any] = args.source
-    if args.constant and tool.takes(given):
-        return
+    if tool.takes(given) or tool.takes(given, args.whole()):
+        return  # what has references in it is of the type that is written, or is not known before the run
     known = {parameter.name: parameter for parameter in tool.parameters}
     for name in given:
         if name not in known and not tool.extra_arguments:

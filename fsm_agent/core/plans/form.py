@@ -38,11 +38,14 @@ SAFE_DECISIONS: Final[Mapping[str, tuple[Decision, ...]]] = {
     },
 }
 """For each signal that ``on_failure`` may name, what a plan may decide: only what is safer than the table."""
+_TEXTS: Final = {str}
 _NEEDS: Final = (
     ("max_parallel", "for_each"),
     ("on_item_failure", "for_each"),
     ("budgets", "plan"),
 )
+_TIED: Final = frozenset({"plan", *(key for key, _ in _NEEDS)})
+"""What alone can exclude or need another key of a step that has a tool."""
 _NOT_SAID: Final = (("description", ""), ("requires_confirmation", False), ("approvers", 1))
 _NOT_WITH_PLAN: Final = (
     "tool",
@@ -69,6 +72,12 @@ def normal(document: dict[str, Any], form: Form) -> dict[str, Any]:
 
 
 # ── parts of a step ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _depends_on(form: Form, value: Any, at: str) -> list[Any] | None:
+    if type(value) is list and set(map(type, value)) == _TEXTS:
+        return value  # nothing but ids, as nearly always
+    return read.each(form, value, at, _dependency)
 
 
 def _dependency(form: Form, value: Any, at: str) -> str | dict[str, Any] | None:
@@ -188,9 +197,10 @@ def _steps(form: Form, value: Any, at: str) -> list[dict[str, Any]] | None:
         return []
     if not value:
         form.faults.add(at, "no-steps", "the plan has no steps", "give at least one step")
-    known = form.parsed
+    known = form.parsed if form.parsed.standing else None
     out = [
-        step if known.stands(step) else _step(form, step, f"{at}/{place}") for place, step in enumerate(value)
+        step if known and known.stands(step) else _step(form, step, f"{at}/{place}")
+        for place, step in enumerate(value)
     ]
     new_names = {step["replaces"]: step["id"] for step in out if "replaces" in step}
     if new_names:
@@ -214,28 +224,40 @@ def _rebound(dependency: str | dict[str, Any], new_names: Mapping[str, str]) -> 
 def _step(form: Form, value: Any, at: str) -> dict[str, Any]:
     """Read one step; one without a usable id gets a stand-in that no reference can name."""
     out = read.members(form, value, at, STEP)
+    if "id" not in out or "tool" not in out or not _TIED.isdisjoint(value):
+        _whole(form, value, out, at)  # else no key excludes or needs another
+    if "done_when" in out:
+        names = dict.fromkeys(out["produces"], True) if out.get("produces") else None
+        _replace(out, "done_when", read.condition(form, out["done_when"], f"{at}/done_when", names))
+    if "on_failure" in out:
+        _replace(out, "on_failure", _skipping(form, out, f"{at}/on_failure"))
+    if "alternatives" in out:
+        out["alternatives"] = _completed(form, out, at)
+    if "args" in out and not out["args"]:
+        del out["args"]
+    return out
+
+
+def _whole(form: Form, value: Any, out: dict[str, Any], at: str) -> None:
+    """See that the step *value*, read as *out*, has an id, and keys that go together."""
     read.missing(form, value, at, "id")
     if "id" not in out:
         written = value.get("id") if type(value) is dict else None
         out["id"] = written if type(written) is str else f"?{at}"
-    if type(value) is not dict:
-        return out
-    given = {key for key, item in value.items() if item is not None and (key, item) not in _NOT_SAID}
-    _fit_together(form, given, at)
-    if "done_when" in out:
-        names = dict.fromkeys(out["produces"], True) if out.get("produces") else None
-        _replace(out, "done_when", read.condition(form, out["done_when"], f"{at}/done_when", names))
-    for signal, row in out.get("on_failure", {}).items():
-        if row["decide"] == Decision.SKIP and not out.get("optional"):
+    if type(value) is dict:
+        given = {key for key, item in value.items() if item is not None and (key, item) not in _NOT_SAID}
+        _fit_together(form, given, at)
+
+
+def _skipping(form: Form, step: Mapping[str, Any], at: str) -> dict[str, Any] | None:
+    """Return what the step decides on failures, if it says anything; only an optional one is skipped."""
+    rows: dict[str, Any] = step["on_failure"]
+    for signal, row in rows.items():
+        if row["decide"] == Decision.SKIP and not step.get("optional"):
             fix = 'say "optional": true, or decide escalate or abort'
-            here = pointer(f"{at}/on_failure", signal)
+            here = pointer(at, signal)
             form.faults.add(here, "skip-needs-optional", "only an optional step may be skipped", fix)
-    if "alternatives" in out:
-        out["alternatives"] = _completed(form, out, at)
-    for key in ("args", "on_failure"):
-        if not out.get(key):
-            out.pop(key, None)
-    return out
+    return rows or None
 
 
 def _replace(out: dict[str, Any], key: str, value: Any) -> None:
@@ -367,7 +389,7 @@ STEP: Final[Mapping[str, Reader]] = {
     "description": read.text,
     "tool": read.name,
     "args": read.arguments,
-    "depends_on": lambda form, value, at: read.each(form, value, at, _dependency),
+    "depends_on": _depends_on,
     "join": read.one_of("all", "any", "first"),
     "produces": read.names,
     "done_when": read.expression,

@@ -4,6 +4,7 @@ Everything is linear in steps and edges, also of a plan full of faults.
 """
 
 from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
 
 import attrs
 
@@ -12,7 +13,7 @@ from fsm_agent.core.plans.plan import Step
 from fsm_agent.core.plans.read import MAX_ID
 
 
-@attrs.define(kw_only=True)
+@attrs.define(kw_only=True, slots=False)
 class Level:
     """One plan's steps, top or nested, by place.
 
@@ -21,18 +22,25 @@ class Level:
         at: JSON pointer of their array.
         prefix: What their ids begin with: empty, or ``s4/``.
         places: Place by id; also by an id that a step replaces.
-        names: The ids that may be named, without the prefix.
         deps: Places that each step depends on.
-        order: Places in topological order; what is in a cycle or behind one is not among them.
     """
 
     steps: Sequence[Step]
     at: str
     prefix: str
     places: dict[str, int]
-    names: list[str]
     deps: list[list[int]] = attrs.field(factory=list)
-    order: list[int] = attrs.field(factory=list)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The ids that may be named, without the prefix."""
+        skip = len(self.prefix)
+        return [known[skip:] for known in self.places if known[skip : skip + 1] != "?"]
+
+    @cached_property
+    def order(self) -> list[int]:
+        """Places in topological order; what is in a cycle or behind one is not among them."""
+        return _order(self.deps)
 
     def name(self, place: int) -> str:
         """Return the id as the document has it."""
@@ -49,11 +57,9 @@ def level(
     """
     places = _places(steps, at, prefix, faults)
     _bind_replaced(steps, at, prefix, places, faults, earlier)
-    names = [known[len(prefix) :] for known in places if known[len(prefix) :][:1] != "?"]
-    graph = Level(steps=steps, at=at, prefix=prefix, places=places, names=names)
-    graph.deps = [_edges(graph, place, faults) for place in range(len(steps))]
-    graph.order = _order(graph.deps)
-    if len(graph.order) < len(steps):
+    graph = Level(steps=steps, at=at, prefix=prefix, places=places)
+    ahead = _edges(graph, faults)
+    if ahead and len(graph.order) < len(steps):
         for cycle in _cycles(graph.deps, set(range(len(steps))) - set(graph.order)):
             words = [graph.name(place) for place in [*cycle, cycle[0]]]
             shown = words if len(words) <= 20 else [*words[:10], "…", *words[-9:]]
@@ -65,14 +71,13 @@ def level(
 def _places(steps: Sequence[Step], at: str, prefix: str, faults: Faults) -> dict[str, int]:
     places: dict[str, int] = {}
     for place, step in enumerate(steps):
-        here = f"{at}/{place}/id"
-        if step.id in places:
+        if places.setdefault(step.id, place) != place:
             found = f"the id {quoted(step.id[len(prefix) :])} is that of {at}/{places[step.id]}, too"
-            faults.add(here, "duplicate-id", found, "choose another id, also in what depends on it")
+            fix = "choose another id, also in what depends on it"
+            faults.add(f"{at}/{place}/id", "duplicate-id", found, fix)
         elif prefix and len(step.id) > MAX_ID:
             found = f"with those of the enclosing plans the id has {len(step.id)} characters"
-            faults.add(here, "bad-id", found, f"at most {MAX_ID} are allowed")
-        places.setdefault(step.id, place)
+            faults.add(f"{at}/{place}/id", "bad-id", found, f"at most {MAX_ID} are allowed")
     return places
 
 
@@ -106,24 +111,38 @@ def _bind_replaced(
         places.setdefault(id_, place)
 
 
-def _edges(graph: Level, place: int, faults: Faults) -> list[int]:
-    out: dict[int, None] = {}
-    for number, dependency in enumerate(graph.steps[place].depends_on):
-        here = f"{graph.at}/{place}/depends_on/{number}"
-        target = graph.places.get(dependency.id)
-        name = dependency.id[len(graph.prefix) :]
-        if target is None:
-            where = " beside it in the nested plan" if graph.prefix else ""
-            fix = f"{faults.near(name, graph.names)}Steps here: {several(graph.names)}"
-            faults.add(here, "unknown-dependency", f"there is no step {quoted(name)}{where}", fix)
-        elif target == place:
-            faults.add(here, "self-dependency", "the step depends on itself", "drop it")
-        elif target in out:
-            found = f"the step depends on {quoted(name)} twice"
-            faults.add(here, "duplicate-dependency", found, "name it once")
-        else:
+def _edges(graph: Level, faults: Faults) -> bool:
+    """Find what each step depends on; return whether one depends on a later one: without that there is no cycle."""
+    ahead = False
+    places = graph.places
+    for place, step in enumerate(graph.steps):
+        out: dict[int, None] = {}
+        for number, dependency in enumerate(step.depends_on):
+            target = places.get(dependency.id, place)
+            if target == place or target in out:
+                _no_edge(graph, place, number, faults)
+                continue
             out[target] = None
-    return list(out)
+            if target > place:
+                ahead = True
+        graph.deps.append(list(out))
+    return ahead
+
+
+def _no_edge(graph: Level, place: int, number: int, faults: Faults) -> None:
+    """Note that dependency *number* of the step at *place* names no other step, or one that was named already."""
+    dependency = graph.steps[place].depends_on[number]
+    here = f"{graph.at}/{place}/depends_on/{number}"
+    name = dependency.id[len(graph.prefix) :]
+    if dependency.id not in graph.places:
+        where = " beside it in the nested plan" if graph.prefix else ""
+        fix = f"{faults.near(name, graph.names)}Steps here: {several(graph.names)}"
+        faults.add(here, "unknown-dependency", f"there is no step {quoted(name)}{where}", fix)
+    elif graph.places[dependency.id] == place:
+        faults.add(here, "self-dependency", "the step depends on itself", "drop it")
+    else:
+        found = f"the step depends on {quoted(name)} twice"
+        faults.add(here, "duplicate-dependency", found, "name it once")
 
 
 def _order(deps: list[list[int]]) -> list[int]:

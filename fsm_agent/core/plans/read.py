@@ -58,8 +58,11 @@ def each(form: Form, value: Any, at: str, reader: Reader) -> list[Any] | None:
     if type(value) is not list:
         form.faults.bad_type(at, value, "an array")
         return None
-    out = [reader(form, item, f"{at}/{place}") for place, item in enumerate(value)]
-    return [item for item in out if item is not None] or None
+    return [
+        normal_value
+        for place, item in enumerate(value)
+        if (normal_value := reader(form, item, f"{at}/{place}")) is not None
+    ] or None
 
 
 # ── plain values ──────────────────────────────────────────────────────────────────────────────────────────────

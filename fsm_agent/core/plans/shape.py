@@ -28,6 +28,7 @@ MAX_STEPS: Final = 100_000
 MOST_PROPOSED: Final = 20_000
 """The same of what a planner proposes: nobody has counted what a model writes."""
 _OTHER_NAMES: Final = {"tool": "action", "args": "params"}
+_OTHERS: Final = frozenset(_OTHER_NAMES.values())
 _ARGS_DEPTH: Final = 3
 """How deep arguments lie in a document: plan, steps, step."""
 
@@ -146,7 +147,7 @@ def _count(steps: list[Any]) -> int:
 
 def _rename(steps: list[Any], origin: Origin, faults: Faults) -> None:
     for place, step in enumerate(steps):
-        if not isinstance(step, dict):
+        if not isinstance(step, dict) or _OTHERS.isdisjoint(step):
             continue
         for name, other in _OTHER_NAMES.items():
             if other not in step:

@@ -17,6 +17,9 @@ from fsm_agent.core.plans.faults import Faults, cut, pointer, quoted, several
 from fsm_agent.core.plans.graph import Level, level
 from fsm_agent.core.plans.plan import Plan, Step
 
+_FEW: Final = 8
+"""So few places are found in a list as soon as in a set."""
+_INPUTS: Final = "$inputs"
 _BATCH: Final = ("$item", "$index")
 _PLACE: Final = re.compile(r"\[\d+\]$")
 _WHEN: Final = "a condition reads results ($s1.x) and $inputs"
@@ -69,8 +72,9 @@ def look(plan: Plan, faults: Faults, earlier: Collection[str] | None = None) -> 
                 unknown.append(use)
             else:
                 _check_field(use, target, faults)
+    roots = [*top.names, "inputs"] if unknown else []
     for use in unknown:
-        fix = f"{faults.near(use.ref.root[1:], [*top.names, 'inputs'])}Steps here: {several(top.names)}"
+        fix = f"{faults.near(use.ref.root[1:], roots)}Steps here: {several(top.names)}"
         faults.add(use.place, "unknown-reference", f"{cut(use.ref.text)} names no step of this plan", fix)
 
 
@@ -90,9 +94,20 @@ def _level(graph: Level, inner: dict[str, dict[str, Step]], faults: Faults, *, b
     """
     outside: list[Use] = []
     distant: list[tuple[int, int, Use]] = []
+    sound = not faults.found
     for place, step in enumerate(graph.steps):
+        near = sound and _near(step.args, graph, place)
+        if near and not (
+            step.done_when
+            or step.when
+            or step.preconditions
+            or step.alternatives
+            or step.for_each
+            or step.plan
+        ):
+            continue  # nothing but its arguments reads anything
         direct: set[int] | None = None
-        for use in _in_step(step, f"{graph.at}/{place}", inner, faults, batched=batched):
+        for use in _in_step(step, f"{graph.at}/{place}", inner, faults, args=not near, batched=batched):
             target = _target(use.ref, graph, inner)
             if target is None:
                 outside.append(use)
@@ -106,15 +121,45 @@ def _level(graph: Level, inner: dict[str, dict[str, Step]], faults: Faults, *, b
     return outside
 
 
+def _near(args: Template, graph: Level, place: int) -> bool:
+    """Whether the step at *place*, in a plan of which nothing is wrong so far, may surely read all that *args* refer to.
+
+    So it is with nearly every step: it reads what steps produce that it depends on itself. Nothing being wrong, every
+    id is sound: so a root that is an id names that step, no step or record within it, and neither ``$item`` nor ``$index``.
+    """
+    if args.constant:
+        return True
+    direct: Collection[int | None] = graph.deps[place]
+    if len(direct) > _FEW:
+        direct = set(direct)
+    places, prefix = graph.places, graph.prefix
+    for ref in args.refs:
+        target = places.get(prefix + ref.root[1:])
+        if target is None or target not in direct:
+            if ref.root == _INPUTS:
+                continue
+            return False
+        read = graph.steps[target]
+        if read.for_each is not None:
+            return False
+        if read.produces is not None and ref.path and ref.path[0] not in read.produces:
+            return False
+    return True
+
+
 # ── what is read ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _in_step(
-    step: Step, at: str, inner: dict[str, dict[str, Step]], faults: Faults, *, batched: bool
+    step: Step, at: str, inner: dict[str, dict[str, Step]], faults: Faults, *, args: bool, batched: bool
 ) -> Iterator[Use]:
-    """Yield the results that *step* reads, its nested plan included; note names that mean nothing there."""
+    """Yield the results that *step* reads, its nested plan included; note names that mean nothing there.
+
+    Its arguments are looked at only with *args*.
+    """
     within = batched or step.for_each is not None
-    yield from _in_template(step.args, f"{at}/args", faults, batched=within)
+    if args:
+        yield from _in_template(step.args, f"{at}/args", faults, batched=within)
     for place, alternative in enumerate(step.alternatives):
         here = f"{at}/alternatives/{place}/args"
         yield from _in_template(alternative.args, here, faults, batched=within)
@@ -124,7 +169,7 @@ def _in_step(
         _check_names(step.when, (), _WHEN, f"{at}/when", faults)
         yield from _in_expr(step.when, f"{at}/when", faults, batched=within)
     if step.done_when is not None:
-        if step.produces is not None:
+        if step.produces is not None and not {*step.produces, "result"}.issuperset(step.done_when.roots):
             words = f'the step produces {several(step.produces)}; "result" is the whole result'
             _check_names(step.done_when, (*step.produces, "result"), words, f"{at}/done_when", faults)
         yield from _in_expr(step.done_when, f"{at}/done_when", faults, batched=within)
@@ -164,7 +209,7 @@ def _result(use: Use, faults: Faults, *, batched: bool) -> Iterable[Use]:
     if root in _BATCH and not batched:
         found = f"{cut(use.ref.text)} has a value only in a step with for_each"
         faults.add(use.place, "item-outside-batch", found, 'add "for_each", or refer to a step')
-    return () if root == "$inputs" or root in _BATCH else (use,)
+    return () if root == _INPUTS or root in _BATCH else (use,)
 
 
 # ── what it means ─────────────────────────────────────────────────────────────────────────────────────────────
