@@ -35,10 +35,10 @@ class SystemPorts:
         If that clock is set back, this one stays ahead of it. If it is set forward (a machine that slept wakes up),
         this one follows.
         """
-        steady, now = time.monotonic_ns(), time.time_ns()
-        if now - steady >= self._ahead_ns:
-            self._ahead_ns = now - steady
-            return now // 1000
+        steady = time.monotonic_ns()
+        ahead = time.time_ns() - steady
+        if ahead > self._ahead_ns:  # noqa: PLR1730 - asked several times a step, and a call of max takes longer
+            self._ahead_ns = ahead
         return (steady + self._ahead_ns) // 1000
 
     def jitter(self) -> float:

@@ -357,7 +357,7 @@ class SqliteStore:
             )
             if self._link.db.changes() == 1:
                 first = tip.number << SEQ_BITS
-                events.extend((first + record.seq, record.hash, record.body) for record in tip.records)
+                events += [(first + seq, digest, body) for seq, body, digest in tip.records]
             else:
                 lost[run] = self._why_lost(tip)
         if events:

@@ -130,7 +130,7 @@ def _resolve(node: Any, scope: Mapping[str, Any]) -> Any:
     if kind is _Tree:
         out = node.base.copy()
         for key, inner in node.moving:
-            out[key] = _resolve(inner, scope)
+            out[key] = _value_of(inner, scope) if type(inner) is Ref else _resolve(inner, scope)
         return out
     if kind is Ref:
         return _value_of(node, scope)
