@@ -157,7 +157,8 @@ def snapshot(value: Any) -> tuple[Any, bytes]:
     Raises:
         ValueRefusedError: As :func:`check`.
     """
-    check(value)
+    if not exact(value):
+        _check(value, "$", 0)
     data = orjson.dumps(value, option=_SORTED)
     return orjson.loads(data), data
 

@@ -65,7 +65,8 @@ def schedule(turn: Turn) -> list[tuple[Order, str]]:
         run.take(heap)
         if not enter(turn, task):
             held.append((order, name))
-        groups.tidy(turn)
+        if run.doomed or run.unsettled:
+            groups.tidy(turn)
     for entry in held:
         run.give_back(heap, entry)
     return held
@@ -176,7 +177,7 @@ def _call(
     tolerated: Iterable[str],
 ) -> bool:
     run, step = turn.run, task.step
-    faults = argument_faults(spec, args)
+    faults = [] if spec.takes(args) else argument_faults(spec, args)
     if faults:
         refuse(turn, task, Signal.BAD_REQUEST, "; ".join(faults))
         return True

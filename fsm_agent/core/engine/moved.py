@@ -86,7 +86,8 @@ def _ended(run: Run, task: Task, event: Event) -> None:
     """A running call's outcome is known, or known to be unknown."""
     run.drop(run.running, task.id)
     outcome = event.data["outcome"]
-    tally.call_ended(run, task, outcome, event.at)
+    if run.breakers or "signal" in outcome:
+        tally.call_ended(run, task, outcome, event.at)
     if task.reserved is not None:
         tally.give_back(run, task)
     usage = outcome.get("usage")

@@ -244,7 +244,9 @@ class Task:
     @property
     def ready(self) -> bool:
         """Whether its dependencies let it start, or let its parts begin."""
-        return self.state is _PENDING and not self.opened and self.met
+        if self.state is not _PENDING or self.opened:
+            return False
+        return not (self.open_deps or self.dead_deps or self.above != DONE) or self.met
 
     @property
     def met(self) -> bool:

@@ -212,7 +212,7 @@ class Calls:
             kwargs = self.vault.reveal(spec, args)
         except RefusedError as refused:
             return Signal.AUTH_DENIED, refused.code, str(refused)
-        faults = argument_faults(spec, kwargs)
+        faults = [] if spec.takes(kwargs) else argument_faults(spec, kwargs)
         if callee.context is not None and callee.context in kwargs:
             faults.append(
                 f"{spec.name}: argument {callee.context!r} is the name of its context; use another name"

@@ -52,7 +52,7 @@ class Vault:
         """Return a result with the declared fields replaced; and whatever else holds a known secret."""
         if type(value) is dict and tool.secret and self._in_a_key(value) is None:
             return {k: self._hide(v, k) if k in tool.secret else self.mask(v) for k, v in value.items()}
-        return self.mask(value)
+        return self.mask(value) if self._texts else value
 
     def hide_inputs(self, inputs: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
         """Return *inputs* with those called *names* replaced."""
