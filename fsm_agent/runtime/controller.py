@@ -254,7 +254,7 @@ class RunController(Speaking):
             load_classifier(),
             run_id=self._id,
             vault=self._vault,
-            report=lambda given: self._driving().report(given),
+            report=lambda given: (self._driver or self._driving()).report(given),  # noqa: PLW0108 - made later
             clock_us=ports.now_us,
         )
         return await self._stack.enter_async_context(calls)

@@ -290,7 +290,10 @@ def commands(run: Run, events: Iterable[Event]) -> list[Command]:
     """
     out: list[Command] = []
     for event in events:
-        if event.type == "task_moved":
+        kind = event.type
+        if kind == "decided":
+            continue  # as nearly always; what follows of it is an event of its own
+        if kind == "task_moved":
             data = event.data
             trigger = data["trigger"]
             if trigger == "start":
@@ -300,10 +303,10 @@ def commands(run: Run, events: Iterable[Event]) -> list[Command]:
             elif trigger in _CALL_LEFT and data["source"] == "running" and _stopped(data):
                 task = run.tasks[event.task or ""]
                 out.append(StopCall(task=task.id, attempt=data["attempt"], cut_off=task.effect == "read"))
-        elif event.type == "planner_asked":
+        elif kind == "planner_asked":
             request = run.replans[event.task or RUN]
             out.append(AskPlanner(request=event.seq, briefing=briefing(run, request)))
-        elif event.type == "probe_sent":
+        elif kind == "probe_sent":
             task = run.tasks[event.task or ""]
             out.append(
                 Probe(

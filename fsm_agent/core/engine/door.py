@@ -45,7 +45,8 @@ def schedule(turn: Turn) -> list[tuple[Order, str]]:
     held: list[tuple[Order, str]] = []
     if run.state is not _RUNNING or run.wish != "none" or run.barred:
         return held  # after a wish, or with a question about the whole run open, nobody passes
-    groups.tidy(turn)
+    if run.doomed or run.unsettled:
+        groups.tidy(turn)
     if run.parked:
         batches.unpark(run)
     assert run.plan is not None, "no plan"

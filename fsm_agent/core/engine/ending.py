@@ -46,7 +46,8 @@ def proceed(turn: Turn) -> None:
         if turn.newly:
             hold_against_constraints(turn)  # a task with parts, or one that stands for a call of another one
             continue
-        drain(turn)
+        if run.wish != "none":
+            drain(turn)
         if run.limited:
             _check_budget(turn)
         if not run.running and not run.probing:

@@ -45,7 +45,7 @@ def task_named(run: Run, name: str) -> Task:
 
 def returned(turn: Turn, given: Returned) -> None:
     """Handle a call's end, in time or late."""
-    task = task_named(turn.run, given.task)
+    task = turn.run.tasks.get(given.task) or task_named(turn.run, given.task)
     if task.state is not _RUNNING or task.attempt != given.attempt:
         _late(turn, task, given.attempt, given.outcome)
         return

@@ -19,6 +19,7 @@ from fsm_agent.core.inputs import (
     Input,
     Probe,
     Probed,
+    Returned,
     StopCall,
     Tick,
 )
@@ -156,7 +157,8 @@ class Driver:
             while self._queue and self.failure is None:
                 given = self._queue.popleft()
                 try:
-                    follows = self.engine.feed(self._weighed(given), held=True)
+                    given = given if type(given) is Returned else self._weighed(given)
+                    follows = self.engine.feed(given, held=True)
                 except RefusedError:
                     continue  # logged by the engine; a tool's stale word changes nothing
                 commands += follows
