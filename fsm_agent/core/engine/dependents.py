@@ -22,7 +22,8 @@ Fresh = dict[str, list[tuple[str, bool]]]
 
 _DONE: Final = TaskState.DONE
 _PENDING: Final = TaskState.PENDING
-_KIND: Final = dict.fromkeys(TaskState, OPEN) | {TaskState.DONE: DONE, TaskState.CANCELLED: GONE}
+KIND: Final = dict.fromkeys(TaskState, OPEN) | {TaskState.DONE: DONE, TaskState.CANCELLED: GONE}
+"""How a task in a state stands for those that wait for it."""
 
 
 def leave(run: Run, tasks: Collection[Task]) -> dict[str, int]:
@@ -35,7 +36,7 @@ def leave(run: Run, tasks: Collection[Task]) -> dict[str, int]:
     given: dict[str, None] = {}
     for task in tasks:
         run.touch(task)
-        estimate(run, task, -1 if _KIND[task.state] == OPEN else 0)
+        estimate(run, task, -1 if KIND[task.state] == OPEN else 0)
         given.update(dict.fromkeys(dependency.id for dependency in task.step.depends_on))
         run.drop(run.members, task.id)
     for name in given:
@@ -111,7 +112,7 @@ def count(run: Run, task: Task, stood: Mapping[str, int], fresh: Fresh) -> None:
     """
     step = task.step
     if step.estimate is not None:
-        estimate(run, task, 1 if _KIND[task.state] == OPEN else 0)
+        estimate(run, task, 1 if KIND[task.state] == OPEN else 0)
     task.open_deps = task.done_deps = task.dead_deps = 0
     entry = task.id, False  # one for all that it depends on
     for dependency in step.depends_on:
@@ -126,7 +127,7 @@ def count(run: Run, task: Task, stood: Mapping[str, int], fresh: Fresh) -> None:
         return
     parent = run.tasks[task.parent]
     task.above = gate(parent)
-    parent.left += _KIND[task.state] == OPEN
+    parent.left += KIND[task.state] == OPEN
     parent.active += _works(task, task.state)
     parent.given_up += task.given_up if parent.step.for_each is not None else 0
     if task.state is TaskState.FAILED:
@@ -173,7 +174,7 @@ def release(run: Run, task: Task, old: TaskState) -> None:
     """Tell the dependents of *task*, which was *old*, and what it is a part of, if it makes a difference to them."""
     if task.parent:
         _tell_above(run, task, old)
-    before, after = _KIND[old], _KIND[task.state]
+    before, after = KIND[old], KIND[task.state]
     if before == after:
         return
     if task.step.estimate is not None:  # one of the two is open: done and cancelled never meet
@@ -195,7 +196,7 @@ def question(run: Run, task: Task, *, is_open: bool) -> None:
 
 def _stands(task: Task, state: TaskState) -> int:
     """Return how *task*, in *state*, stands as what others depend on."""
-    return OPEN if state is TaskState.DONE and task.in_doubt else _KIND[state]
+    return OPEN if state is TaskState.DONE and task.in_doubt else KIND[state]
 
 
 def _note_lost(run: Run, task: Task) -> None:
@@ -244,7 +245,7 @@ def _tell_above(run: Run, task: Task, old: TaskState) -> None:
     """Tell what *task* is a part of."""
     parent, new = run.tasks[task.parent], task.state
     run.touch(parent)
-    parent.left += (_KIND[new] == OPEN) - (_KIND[old] == OPEN)
+    parent.left += (KIND[new] == OPEN) - (KIND[old] == OPEN)
     parent.active += _works(task, new) - _works(task, old)
     if old is TaskState.FAILED:
         _fail(run, task, -1)

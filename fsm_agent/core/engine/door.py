@@ -85,7 +85,7 @@ def enter(turn: Turn, task: Task) -> bool:
         return True
     if step.when is not None and not _wanted(turn, task):
         return True
-    if step.group:
+    if step.plan or step.for_each is not None:
         if not step.preconditions or step.for_each is not None or _tolerated(turn, task, {}) is not None:
             groups.open_parts(turn, task)
         return True

@@ -34,7 +34,8 @@ def task_moved(run: Run, event: Event) -> None:
     counts[old] -= 1
     counts[new] += 1
     _MOVES[data["trigger"]](run, task, event)
-    dependents.release(run, task, old)
+    if task.parent or dependents.KIND[old] != dependents.KIND[new]:
+        dependents.release(run, task, old)
     if stood >= 0:
         dependents.regate(run, task, stood)
     if new is _PENDING:

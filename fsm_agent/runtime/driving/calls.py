@@ -365,7 +365,8 @@ class Calls:
             if isinstance(ending, Cut) and usage == NO_USAGE:
                 return
             outcome = self._judge.outcome(one.spec, ending, usage, duration_us)
-            self._tell(Returned(one.task, one.attempt, outcome))
+            if not self._closed:
+                self._report(Returned(one.task, one.attempt, outcome))
         elif isinstance(ending, Cut):
             return  # it was told of at its deadline; or the run is left, and the next owner asks again
         elif not one.reported:

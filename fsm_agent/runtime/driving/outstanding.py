@@ -55,11 +55,6 @@ class OpenCall:
     handle: asyncio.Task[None] | None = None
     timer: asyncio.TimerHandle | None = None
 
-    @property
-    def writes(self) -> bool:
-        """Whether it may have an effect: it calls what is no read, and does not only look what became of such a call."""
-        return self.spec.effect is not _READ and not self.lookup
-
     def may_be(self, attempt: Attempt) -> bool:
         """Whether it may be the call of *attempt*: it does not only look what became of that."""
         return (self.run, self.task, self.attempt) == attempt and not self.lookup
@@ -84,15 +79,15 @@ _lock = threading.Lock()
 
 
 def goes_out(call: OpenCall) -> None:
-    """Know of *call* from now on; it is about to be made. What has no effect need not be known of."""
-    if call.writes:
+    """Know of *call* from now on; it is about to be made. What reads, or only looks what became of a call, has no effect."""
+    if call.spec.effect is not _READ and not call.lookup:
         with _lock:
             _out.add(call)
 
 
 def is_back(call: OpenCall) -> None:
     """Forget *call*: it has ended, and its controller knows."""
-    if call.writes:
+    if call.spec.effect is not _READ and not call.lookup:
         with _lock:
             _out.discard(call)
 
