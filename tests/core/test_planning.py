@@ -4,6 +4,7 @@ import copy
 import gc
 import json
 import pathlib
+import weakref
 
 import attrs
 import pytest
@@ -682,6 +683,24 @@ def test_a_collector_that_is_off_stays_off():
     planning.load(TRIP)
     faults({})
     assert gc.isenabled()
+
+
+class Knot:
+    """Garbage that only the collector finds: it holds itself."""
+
+    def __init__(self):
+        self.itself = self
+
+
+def test_who_reads_large_plans_again_and_again_does_not_keep_garbage_for_ever(monkeypatch):
+    monkeypatch.setattr(known, "_VERY_MANY", 10)
+    monkeypatch.setattr(known, "_MOST", 5_000)
+    plan = {"steps": [step(f"s{place}", args={"x": [1, [2]]}) for place in range(200)]}
+    gc.collect()
+    garbage = weakref.ref(Knot())
+    for _ in range(20):
+        planning.load(plan)
+    assert garbage() is None
 
 
 def test_a_nested_step_may_be_named_before_its_plan_stands():

@@ -18,12 +18,18 @@ _VERY_MANY: Final = 20_000
 """So many new objects that stay are far more than what else is new then."""
 
 
+_MOST: Final = 500_000
+"""So many are made old at once, at most, before the collector looks through all objects."""
+_OLD: Final = {"collections": 0, "since": 0}
+"""How often it had looked through all when objects were made old for the last time, and how many were since then."""
+
+
 @contextlib.contextmanager
 def collecting_later() -> Iterator[None]:
     """Keep the garbage collector from looking for garbage while many values are made that all stay.
 
     It finds none, and takes most of the time of a plan of 10,000 steps. If very many were made, they are counted among the
-    old ones at once (that is what thawing does with what was frozen), instead of being walked three times on their way.
+    old ones at once, instead of being walked three times on their way there.
     """
     if not gc.isenabled():
         yield
@@ -33,10 +39,26 @@ def collecting_later() -> Iterator[None]:
     try:
         yield
     finally:
-        if gc.get_count()[0] - before > _VERY_MANY and not gc.get_freeze_count():
-            gc.freeze()
-            gc.unfreeze()
+        made = gc.get_count()[0] - before
+        if made > _VERY_MANY and not gc.get_freeze_count():
+            _make_old(made)
         gc.enable()
+
+
+def _make_old(made: int) -> None:
+    """Count all objects among the old ones, *made* of which are new: that is what thawing does with what was frozen.
+
+    The collector looks through the old ones when enough has come to them in its own way. Who reads large plans again and
+    again would keep it from that for ever, and keep all garbage of the process: so what comes in this way is counted here.
+    """
+    collections = gc.get_stats()[2]["collections"]
+    since = made + (_OLD["since"] if collections == _OLD["collections"] else 0)
+    if since > _MOST:
+        gc.collect()
+    else:
+        gc.freeze()
+        gc.unfreeze()
+    _OLD.update(collections=collections, since=since)
 
 
 def remember(plan: Plan) -> None:

@@ -121,6 +121,7 @@ class Calls:
             await asyncio.sleep(0)  # what has just ended is reported in this turn of the loop
         finally:
             self._closed = True
+            self._report = _unheard  # so that nothing here holds whoever listened
             self._threads.close()
             for one in self._open:
                 if one.timer is not None:
@@ -389,6 +390,10 @@ class Calls:
         words = f"probe timed out: {one.probe_name} did not answer by its deadline"
         verdict = Verdict(verdict="inconclusive", evidence=words)
         self._tell(attrs.evolve(_probed(one.probe, verdict), usage=one.take_usage()))
+
+
+def _unheard(given: Input) -> None:
+    del given
 
 
 @types.coroutine

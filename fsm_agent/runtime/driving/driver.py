@@ -99,12 +99,18 @@ class Driver:
         for task in background:
             task.cancel()
         await asyncio.gather(*background, return_exceptions=True)
+        self._background.clear()  # they hold the frames in which they were cancelled, and so this driver
+        self._still()
+
+    def _still(self) -> None:
         for handle in (self._timer, self._flusher):
             if handle is not None:
                 handle.cancel()
+        self._timer = self._flusher = None
 
     def leave(self) -> None:
         """Tell whoever still waits that nothing is driven here any more."""
+        self._still()
         if self.failure is None:
             run = self.engine.run.id
             self._fail(RefusedError(f"run {run}: this controller was closed; open the run again to go on"))
