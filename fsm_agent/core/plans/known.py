@@ -13,11 +13,8 @@ from fsm_agent.core.plans.plan import Plan
 _KNOWN: Final[WeakValueDictionary[str, Plan]] = WeakValueDictionary()
 """Plans that are alive, by digest: the run that adopts a plan need not hold a second copy of it."""
 
-
 _VERY_MANY: Final = 20_000
 """So many new objects that stay are far more than what else is new then."""
-
-
 _MOST: Final = 500_000
 """So many are made old at once, at most, before the collector looks through all objects."""
 _OLD: Final = {"collections": 0, "since": 0}
@@ -39,20 +36,23 @@ def collecting_later() -> Iterator[None]:
     try:
         yield
     finally:
-        made = gc.get_count()[0] - before
-        if made > _VERY_MANY and not gc.get_freeze_count():
-            _make_old(made)
+        if gc.get_count()[0] - before > _VERY_MANY and not gc.get_freeze_count():
+            _make_old()
         gc.enable()
 
 
-def _make_old(made: int) -> None:
-    """Count all objects among the old ones, *made* of which are new: that is what thawing does with what was frozen.
+def _make_old() -> None:
+    """Count all objects among the old ones: that is what thawing does with what was frozen.
 
-    The collector looks through the old ones when enough has come to them in its own way. Who reads large plans again and
-    again would keep it from that for ever, and keep all garbage of the process: so what comes in this way is counted here.
+    The collector looks through the old ones when enough has come to them in its own way, which is counted anew from here on.
+    Who reads large plans again and again would keep it from that for ever, and so keep all garbage of the process: therefore
+    whatever comes in this way is counted, too.
     """
     collections = gc.get_stats()[2]["collections"]
-    since = made + (_OLD["since"] if collections == _OLD["collections"] else 0)
+    (young, middle, old), (first, second, _) = gc.get_count(), gc.get_threshold()
+    since = young + first * (middle + second * old)
+    if collections == _OLD["collections"]:
+        since += _OLD["since"]
     if since > _MOST:
         gc.collect()
     else:
