@@ -32,13 +32,13 @@ from tests.contract.disk import Disk
 from tests.runtime.runs import check
 
 CEILINGS = {
-    "calls per read, in memory": 190,
-    "calls per read, durable": 194,
-    "calls per write, 64 at once": 203,
-    "calls per write, one after the other": 322,
-    "calls per decision": 93,
+    "calls per read, in memory": 148,
+    "calls per read, durable": 148,
+    "calls per write, 64 at once": 157,
+    "calls per write, one after the other": 276,
+    "calls per decision": 77,
     "calls per step of a plan that is read": 31.5,
-    "calls per event that is read back": 12.4,
+    "calls per event that is read back": 14.9,
     "events per read": 3,
     "commits per read": 0.013,
     "commits per write, 64 at once": 0.03,
