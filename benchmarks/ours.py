@@ -29,11 +29,14 @@ def batch(graph: Graph) -> dict[str, Any]:
     return {"inputs": {"rows": [step.id for step in graph]}, "steps": [step]}
 
 
-def tasks_of(graph: Graph) -> tuple[dict[str, Any], str]:
-    """Return the document of *graph*, and how its tasks are called: as a batch where no step needs another."""
-    if any(step.deps for step in graph):
-        return document(graph), "s{}"
-    return batch(graph), "b[{}]"
+def is_batch(graph: Graph) -> bool:
+    """Whether *graph* is run as a batch: no step needs another."""
+    return not any(step.deps for step in graph)
+
+
+def document_of(graph: Graph) -> dict[str, Any]:
+    """Return *graph* as the document of a plan."""
+    return batch(graph) if is_batch(graph) else document(graph)
 
 
 async def fresh(
@@ -42,7 +45,7 @@ async def fresh(
     """Run *graph* from its document to its end; return its checksum and the CPU microseconds of the parts."""
     parts: dict[str, Any] = {}
     with timed() as reading:
-        plan = Plan.make(tasks_of(graph)[0])
+        plan = Plan.make(document_of(graph))
     tools = toolbox(work, "side_effect" if effect == "write" else "")
     with timed() as starting:
         run = await RunController.start(plan, tools, store=file, run_id=RUN, workers=workers)
@@ -66,10 +69,10 @@ async def again(graph: Graph, work: Work, file: Path, *, effect: str = "read", w
 
 def result_of(run: RunController, graph: Graph) -> int:
     """Return the graph's checksum as it came out."""
-    state = run.status().state
+    state = run.run.state
     if state != "done":
         raise SystemExit(f"benchmark: the run ended {state}; what was measured is nothing")
-    name = tasks_of(graph)[1]
+    name = "b[{}]" if is_batch(graph) else "s{}"
     return sum(run.run.tasks[name.format(i)].result["d"] for i in ends(graph))
 
 

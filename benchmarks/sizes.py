@@ -39,7 +39,7 @@ def log(settings: Settings) -> Iterator[Row]:
 
 async def _alive(graph: Graph, file: Path | None) -> dict[str, int]:
     """Return the bytes that are alive before the run begins, when it has begun, and when it has ended."""
-    plan = Plan.make(ours.tasks_of(graph)[0])
+    plan = Plan.make(ours.document_of(graph))
     tools = toolbox(Work(), "")
     await asyncio.sleep(0)
     gc.collect()
