@@ -224,9 +224,7 @@ class Calls:
             kwargs[callee.context] = one.context
         if callee.is_async:
             goes_out(one)
-            self._open.add(
-                one
-            )  # before it is a task: a loop may let tasks begin, and end, while they are made
+            self._open.add(one)  # a loop may let tasks begin, and end, while they are made
             name = f"{spec.name} of {one.task}, attempt {one.attempt}"
             driven = self._drive(one, kwargs)
             driven.send(None)
