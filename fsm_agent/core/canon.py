@@ -22,6 +22,9 @@ MIN_INT = -(2**63)
 BLOB_BYTES = 4096
 """Canonical values longer than this are stored once, by digest."""
 
+DOLLAR = ord("$")
+"""What every reference and marker has in it. A number is found in bytes in a tenth of the time in which bytes are."""
+
 _SORTED = orjson.OPT_SORT_KEYS
 
 

@@ -242,7 +242,7 @@ def seal(head: Head, events: Iterable[Event]) -> tuple[Sealed, dict[str, bytes]]
     sha256 = hashlib.sha256
     for event in events:
         body = to_body(event)
-        if len(body) > canon.BLOB_BYTES or (b"$" in body and b'"$blob"' in body):
+        if len(body) > canon.BLOB_BYTES or (canon.DOLLAR in body and b'"$blob"' in body):
             data, moved = shrink(event.data)
             if moved:
                 blobs.update(moved)

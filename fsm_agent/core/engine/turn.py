@@ -4,7 +4,6 @@ Every event is applied as soon as it is made, so whatever is decided next sees t
 Nothing else in the core makes events.
 """
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 from fsm_agent.core.engine.fold import apply
@@ -62,7 +61,7 @@ class Turn:
         self,
         task: Task,
         trigger: str,
-        data: Mapping[str, Any],
+        data: dict[str, Any],
         *,
         applied: str | None = None,
         effect: str | None = None,
@@ -73,7 +72,7 @@ class Turn:
         Args:
             task: The task.
             trigger: A trigger of the task machine.
-            data: The evidence and whatever else the event records.
+            data: The evidence and whatever else the event records; it is the event's from now on.
             applied: What is proved about the effect by now; the task's own record if left out.
             effect: Effect class of the tool, where the task does not know it yet.
             actor: Who did it, if not the controller.
@@ -85,15 +84,17 @@ class Turn:
         if move is None:
             raise illegal("task", task.id, task.state, trigger)
         source, dest, fault_of = move
-        full = {"trigger": trigger, "source": source, "dest": dest, "attempt": task.attempt, **data}
+        data["trigger"], data["source"], data["dest"] = trigger, source, dest
+        if "attempt" not in data:
+            data["attempt"] = task.attempt
         fault = fault_of(
-            full, task.effect if effect is None else effect, task.applied if applied is None else applied
+            data, task.effect if effect is None else effect, task.applied if applied is None else applied
         )
         if fault:
             raise illegal("task", task.id, task.state, trigger, fault)
         if dest == _DONE:
             self.newly.append(task.id)
-        return self.emit("task_moved", full, task.id, actor)
+        return self.emit("task_moved", data, task.id, actor)
 
     def move_run(
         self, trigger: str, reason: str, *, actor: dict[str, Any] | None = None, **more: Any

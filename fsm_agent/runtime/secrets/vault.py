@@ -128,7 +128,7 @@ class Vault:
                 the tool does not declare secret.
         """
         data = canon.encode(args)
-        if b"$secret" not in data:
+        if canon.DOLLAR not in data or b"$secret" not in data:
             return canon.decode(data)  # type: ignore[no-any-return]
         return {name: self._reveal(value, tool, name) for name, value in args.items()}
 
