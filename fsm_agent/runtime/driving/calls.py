@@ -292,10 +292,10 @@ class Calls:
     ) -> None:
         """Await an async tool and tell how it ended; only a cancellation from outside leaves as an exception."""
         ending: Ending | None
-        handle = one.handle
-        if handle is not None and handle is asyncio.current_task(self._loop):
+        task = asyncio.current_task(self._loop)
+        if task is not None and task is one.handle:
             # from here on it tells of its end itself: a callback of its task takes a turn of the loop
-            handle.remove_done_callback(untold)
+            task.remove_done_callback(untold)
         try:
             ending = self._begin(one)
             if ending is None:
