@@ -58,7 +58,7 @@ class Calls:
     """The calls of one run. An async context manager; entering it enters the toolbox's lifespan.
 
     Args:
-        report: Takes every input; called on the loop, never from within a method of this object.
+        report: Takes every input; called on the loop, from within :meth:`start` only if tasks begin while they are made.
         clock_us: UTC epoch in microseconds; called from any thread.
         max_abandoned: How many threads may run on past their deadline before sync calls are refused.
     """
