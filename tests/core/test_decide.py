@@ -16,7 +16,7 @@ from fsm_agent.core.inputs import Call, Env, Probe, Returned, StopCall, TakeOver
 from fsm_agent.core.machine import RunState
 from fsm_agent.core.plans import known
 from fsm_agent.core.signals import Signal
-from tests.core.kit import ANN, BLIND, READ, WRITE, Lab, difference, error, lab, picture, refused, tool
+from tests.core.kit import ANN, BLIND, READ, WRITE, Lab, difference, error, lab, picture, refused, tool, value
 
 LOOK = {"id": "a", "tool": "look"}
 PAY = {"id": "a", "tool": "pay"}
@@ -34,6 +34,20 @@ def test_one_input_is_one_batch_of_events_that_name_it_and_one_another():
         assert {tuple(e.tx) for e in batch} == {(before + 1, 3)}
         assert [e.cause for e in batch] == [None, before + 1, before + 2]
         assert all(a.at < b.at for a, b in pairwise(batch))
+
+
+def test_each_decision_has_facts_of_its_own():
+    made = Lab([LOOK, {"id": "b", "tool": "look", "args": {"x": 1}}])
+    run, env = Run("mine"), Env(now_us=5)
+    advance(run, attrs.evolve(made.create, run="mine"), env)
+    told = [
+        event
+        for task in ("a", "b")
+        for event in advance(run, Returned(task=task, attempt=1, outcome=value()), env)
+    ]
+    one, other = [event.data["facts"] for event in told if event.type == "decided"]
+    assert one == other == {}
+    assert one is not other
 
 
 def test_nothing_happens_where_nothing_is_due():

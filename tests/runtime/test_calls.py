@@ -255,6 +255,75 @@ def test_a_call_that_ends_while_its_task_is_made_is_told_of_and_no_longer_out(fa
     asyncio.run(main())
 
 
+def wrapped(loop, coroutine, **options):
+    """Put a coroutine around what is to be a task, as tools that trace do."""
+
+    async def around():
+        return await coroutine
+
+    return asyncio.Task(around(), loop=loop, **options)
+
+
+def handed_on(loop, coroutine, **options):
+    """Let what is to be a task run in another one."""
+
+    async def around():
+        await asyncio.Task(coroutine, loop=loop)
+
+    return asyncio.Task(around(), loop=loop, **options)
+
+
+def failing(loop, coroutine, **options):
+    """Put around what is to be a task what fails before that begins."""
+
+    async def around():
+        coroutine.close()
+        raise ValueError("no span")
+
+    return asyncio.Task(around(), loop=loop, **options)
+
+
+@pytest.mark.parametrize("factory", [wrapped, handed_on], ids=lambda factory: factory.__name__)
+@pytest.mark.parametrize(
+    "error", [None, ValueError("no"), GeneratorExit(), asyncio.CancelledError()], ids=repr
+)
+def test_a_call_is_told_of_once_when_the_loop_puts_a_coroutine_around_its_task(factory, error):
+    async def tool():
+        await asyncio.sleep(0)
+        if error is not None:
+            raise error
+        return 1
+
+    async def main():
+        async with Shell(box("write")(tool)) as shell:
+            asyncio.get_running_loop().set_task_factory(factory)
+            shell.start("tool")
+            asyncio.get_running_loop().set_task_factory(None)
+            outcome = await shell.outcome()
+            assert outcome.kind == ("value" if error is None else "error")
+            assert not shell.calls.running("t", 1)
+        assert shell.silent()
+
+    asyncio.run(main())
+
+
+def test_a_call_whose_task_fails_before_the_tool_begins_is_told_of():
+    async def tool():
+        return 1
+
+    async def main():
+        async with Shell(box("write")(tool)) as shell:
+            asyncio.get_running_loop().set_task_factory(failing)
+            shell.start("tool")
+            asyncio.get_running_loop().set_task_factory(None)
+            outcome = await shell.outcome()
+            assert (outcome.kind, outcome.error["message"]) == ("error", "no span")
+            assert not shell.calls.running("t", 1)
+        assert shell.silent()
+
+    asyncio.run(main())
+
+
 def test_a_long_message_is_cut_at_two_kilobytes_of_text_that_can_be_stored():
     outcome = outcome_of(box()(raising(ValueError("ä\x00\ud800" * 5_000))))
     message = outcome.error["message"]

@@ -1,6 +1,7 @@
 """A run in one's own process: driven, asked, paused, cancelled, taken over; with tools that behave badly."""
 
 import asyncio
+import contextvars
 import json
 import threading
 
@@ -47,6 +48,34 @@ def test_a_plan_runs_to_its_end_and_reports():
             assert run.status().to_json()["schema"] == "fsm-agent/status@1"
             assert repr(run.status()).startswith(f"<run {run.id}: done, 2/2 done")
             assert "<table>" in run.status()._repr_html_()
+
+    go(scenario())
+
+
+@pytest.mark.parametrize("form", ["async", "sync", "reporting"])
+def test_what_a_tool_sets_in_its_context_is_not_seen_by_the_next(form):
+    variable = contextvars.ContextVar("variable", default="as it was")
+    found = []
+
+    def mark():
+        found.append(variable.get())
+        variable.set("changed")
+
+    async def waiting():
+        mark()
+        await asyncio.sleep(0)
+
+    async def telling(ctx: CallContext):
+        mark()
+        ctx.progress(note="half of it")
+        await asyncio.sleep(0)
+
+    async def scenario():
+        tool = {"async": waiting, "sync": mark, "reporting": telling}[form]
+        plan = plan_of({"id": "x", "tool": "do"}, {"id": "y", "tool": "do", "depends_on": ["x"]})
+        async with running(plan, toolbox(tool)) as run:
+            assert (await run.wait())["state"] == "done"
+        assert found == ["as it was", "as it was"]
 
     go(scenario())
 

@@ -181,7 +181,7 @@ def fire(
     data: dict[str, Any] = {
         "state": "running" if task is None else task.state._value_,
         "signal": signal._value_,
-        "facts": facts,
+        "facts": dict(facts),  # the ruling is the table's, which other runs read, too
         "rule": rule,
         "decide": decide._value_,
         "reason": reason,

@@ -8,9 +8,9 @@ included; only a cancellation from outside does.
 import asyncio
 import contextlib
 import contextvars
-import types
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -58,7 +58,7 @@ class Calls:
     """The calls of one run. An async context manager; entering it enters the toolbox's lifespan.
 
     Args:
-        report: Takes every input; called on the loop, never from within a method of this object.
+        report: Takes every input; called on the loop, from within :meth:`start` only if tasks begin while they are made.
         clock_us: UTC epoch in microseconds; called from any thread.
         max_abandoned: How many threads may run on past their deadline before sync calls are refused.
     """
@@ -226,9 +226,10 @@ class Calls:
             goes_out(one)
             self._open.add(one)  # a loop may let tasks begin, and end, while they are made
             name = f"{spec.name} of {one.task}, attempt {one.attempt}"
-            driven = self._drive(one, kwargs)
-            driven.send(None)
-            one.handle = self._loop.create_task(driven, name=name)
+            untold = partial(self._untold, one)
+            one.handle = self._loop.create_task(self._drive(one, kwargs, untold), name=name)
+            if not one.over:
+                one.handle.add_done_callback(untold)
         elif self._abandoned >= self._max_abandoned:
             words = (
                 f"{self._abandoned} threads run on past their deadline, which is the limit; "
@@ -286,11 +287,16 @@ class Calls:
             "its deadline had passed before it began (this process stood still); it was not called"
         )
 
-    async def _drive(self, one: OpenCall, kwargs: Mapping[str, Any]) -> None:
+    async def _drive(
+        self, one: OpenCall, kwargs: Mapping[str, Any], untold: Callable[[asyncio.Task[None]], None]
+    ) -> None:
         """Await an async tool and tell how it ended; only a cancellation from outside leaves as an exception."""
         ending: Ending | None
+        task = asyncio.current_task(self._loop)
+        if task is not None and task is one.handle:
+            # from here on it tells of its end itself: a callback of its task takes a turn of the loop
+            task.remove_done_callback(untold)
         try:
-            await _handed_over()
             ending = self._begin(one)
             if ending is None:
                 value = await one.callee.fn(**kwargs)
@@ -304,6 +310,13 @@ class Calls:
                 raise
             ending = read_error(error, self._clock_us)
         self._over(one, ending)
+
+    def _untold(self, one: OpenCall, task: asyncio.Task[None]) -> None:
+        """The task has ended; tell of it if the call did not: cancelled before its first turn, or in another's hands."""
+        if not one.over:
+            error = None if task.cancelled() else task.exception()
+            said = read_error(error or asyncio.CancelledError(), self._clock_us)
+            self._over(one, Cut() if one.cut else said)
 
     def _over(self, one: OpenCall, ending: Ending) -> None:
         """An async tool has ended."""
@@ -392,16 +405,6 @@ class Calls:
 
 def _unheard(given: Input) -> None:
     del given
-
-
-@types.coroutine
-def _handed_over() -> Generator[None]:
-    """Stop once where a coroutine that has been begun by hand is made a task.
-
-    So it ends by itself whatever happens, also when it is cancelled before its first turn, and needs no callback of the
-    task, which would cost a turn of the loop of its own.
-    """
-    yield
 
 
 def _probed(probe: Probe, verdict: Verdict) -> Probed:

@@ -5,6 +5,7 @@ returns is carried out. Everything happens on one event loop; nothing here decid
 """
 
 import asyncio
+import contextvars
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
@@ -75,6 +76,7 @@ class Driver:
         self._calls: CallRunner | None = None
         self._queue: deque[Input] = deque()
         self._loop = asyncio.get_running_loop()
+        self._context = contextvars.copy_context()
         self._pumping = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at: int | None = None
@@ -127,7 +129,8 @@ class Driver:
         self._queue.append(given)
         if not self._pumping:
             self._pumping = True
-            self._loop.call_soon(self._pump)
+            # it may be a tool that reports: what that has set in its own context is none of the next one's
+            self._loop.call_soon(self._pump, context=self._context)
 
     def say(self, word: Input, letter: str | None = None) -> None:
         """Feed a person's word at once; when this returns it is durable.
