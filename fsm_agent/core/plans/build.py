@@ -185,8 +185,8 @@ def _make(fields: dict[str, Any], doc: Mapping[str, Any], prefix: str, at: str, 
                 fields[key] = steps_of(value["steps"], f"{prefix}{doc['id']}/", f"{at}/plan/steps", parsed)
             case "budgets":
                 fields[key] = budgets(value)
-            case _:
-                fields[key] = prefix + value  # "replaces"
+            case "replaces":
+                fields[key] = prefix + value
 
 
 def _precondition(doc: Mapping[str, Any], parsed: Parsed) -> Condition:
