@@ -185,7 +185,7 @@ def _make(fields: dict[str, Any], doc: Mapping[str, Any], prefix: str, at: str, 
                 fields[key] = steps_of(value["steps"], f"{prefix}{doc['id']}/", f"{at}/plan/steps", parsed)
             case "budgets":
                 fields[key] = budgets(value)
-            case "replaces":
+            case _:  # "replaces"
                 fields[key] = prefix + value
 
 
