@@ -18,7 +18,7 @@ def why(screen: Screen, *, run: str, subject: str | None) -> Outcome:
     """Return why a task, an event or the run is what it is; *run* may name a log file or a report as well."""
     if run.endswith((".jsonl", ".html")) and Path(run).is_file():
         return Outcome(why_in(run, subject))
-    with places.reading(screen) as store:
+    with places.reading(screen, run) as store:
         head = store.head(run)
         log = events(run, store.read(run, until=head.seq), store.blob)
         return Outcome(why_of(run, log, subject))

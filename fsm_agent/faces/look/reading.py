@@ -29,13 +29,13 @@ POLL_S: Final = 0.1
 
 def status(screen: Screen, *, run: str, at: int | None) -> Outcome:
     """Return how a run stands, or stood after an event."""
-    with places.reading(screen) as store:
+    with places.reading(screen, run) as store:
         return Outcome(status_of(*places.look(store, run, at=at)))
 
 
 async def events(screen: Screen, *, run: str, since: int, follow: bool) -> AsyncIterator[Line]:
     """Yield the events of a run after number *since*; with *follow* until the run ends."""
-    with places.following(screen) if follow else places.reading(screen) as store:
+    with places.following(screen) if follow else places.reading(screen, run) as store:
         store.info(run)
         seen = since
         shown: set[str] = set()
@@ -65,7 +65,7 @@ def export(screen: Screen, *, run: str, format: str, output: str | None) -> Outc
         from fsm_agent.faces.replay.handing import hand_on
 
         return hand_on(screen, run, format, output)
-    with places.reading(screen) as store:
+    with places.reading(screen, run) as store:
         if output is not None:
             return Outcome(Exported(run=run, file=output, head=_export_to(store, run, Path(output))))
         if screen.form == "json":

@@ -83,7 +83,7 @@ def _told(raw: bytes, audit: Audit) -> Story:
 def _of_store(screen: Screen, run: str) -> tuple[bytes, Audit]:
     if run.endswith((".jsonl", ".html")) or "/" in run:
         raise NotFoundError(f"log {run}: there is no such file; check the path")
-    with places.reading(screen) as store:
+    with places.reading(screen, run) as store:
         kept = Heads.beside(store.location).read(run)
         checkpoints = [found.line for found in read_checkpoints(place_of(store.location), run)]
         out = io.BytesIO()

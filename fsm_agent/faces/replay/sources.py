@@ -30,7 +30,7 @@ def log_of(screen: Screen, name: str) -> Iterator[Log]:
         return
     if name.endswith((".jsonl", ".html", ".db")) or "/" in name:
         raise NotFoundError(f"log {name}: there is no such file; check the path")
-    with places.reading(screen) as store, opened(store, name) as log:
+    with places.reading(screen, name) as store, opened(store, name) as log:
         yield log
 
 
