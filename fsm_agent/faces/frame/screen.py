@@ -112,6 +112,7 @@ class Screen:
         typed: What must be added to a command, so that it finds the same store.
         run: The run that a command is about, once known; for what is said on an interruption.
         desk: Where a person sits at the prompt, or None on the command line.
+        piped: The log that came on standard input, once it was read.
         settings: What stands in for options that are left out.
         flags: What options said about the screen itself.
     """
@@ -130,6 +131,7 @@ class Screen:
     typed: str = ""
     run: str | None = None
     desk: Desk | None = None
+    piped: bytes = b""
     settings: Settings = attrs.field(factory=lambda: Settings({}, "", {}))
     flags: Mapping[str, Any] = attrs.field(factory=dict)
 

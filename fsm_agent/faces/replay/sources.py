@@ -22,7 +22,7 @@ def log_of(screen: Screen, name: str) -> Iterator[Log]:
         CorruptError: It does not begin like a log.
     """
     if name == "-":
-        yield in_bytes(read_stdin())
+        yield in_bytes(read_stdin(screen))
         return
     if Path(name).exists():
         with opened(name) as log:
@@ -34,7 +34,8 @@ def log_of(screen: Screen, name: str) -> Iterator[Log]:
         yield log
 
 
-def read_stdin() -> bytes:
+def read_stdin(screen: Screen) -> bytes:
     """Return the log that comes on standard input; of a report the log in it."""
     data = sys.stdin.buffer.read()
-    return unpack(data) if is_report(data) else data
+    screen.piped = unpack(data) if is_report(data) else data
+    return screen.piped

@@ -52,7 +52,7 @@ def is_store(path: Path) -> bool:
     try:
         with path.open("rb") as file:
             return file.read(16) == b"SQLite format 3\x00"
-    except OSError:
+    except (OSError, ValueError):  # no path at all, such as one with NUL in it
         return False
 
 
