@@ -1,6 +1,7 @@
 """Bad input gets one clear line and its exit code: never a traceback, never a run."""
 
 import json
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -95,6 +96,34 @@ def test_a_store_that_is_no_database_or_of_a_newer_schema(cli):
     connection.close()
     shown = cli("run", "desk", "--store", "new.db")
     assert (shown.code, shown.err.split()[0]) == (3, "E-STORE-UNUSABLE")
+
+
+@pytest.mark.spoils_logs
+@pytest.mark.parametrize("name", ["r1.jsonl", "r1.meta.json"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "status r1",
+        "runs",
+        "events r1",
+        "audit r1",
+        "audit store.jsonl",
+        "export r1",
+        "replay r1",
+        "report r1 -o x.html",
+        "note r1 x",
+        "resume r1",
+        "repl -c 'status r1'",
+    ],
+)
+def test_a_file_of_a_store_that_is_a_directory_makes_it_unusable_and_is_named(cli, monkeypatch, name, words):
+    monkeypatch.setenv("FSM_AGENT_STORE", "store.jsonl")
+    assert cli("run", "desk", "--run-id", "r1").code == 4
+    place = cli.path / "store.jsonl" / name
+    place.unlink()
+    place.mkdir()
+    shown = cli(*shlex.split(words))
+    refused(cli, shown, 3, f"E-STORE-UNUSABLE store file store.jsonl/{name}: it is a directory")
 
 
 def test_a_store_in_a_place_that_cannot_be_written(cli):
