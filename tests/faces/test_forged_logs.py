@@ -228,3 +228,52 @@ def test_an_id_that_no_file_can_have_is_looked_for_in_the_store(events):
     forged(events, "\x00")
     assert said("audit", "\x00").exit_code == 7
     assert said("status", "\x00").exit_code == 0
+
+
+ODD = {
+    "a reason that is a number": ("run_moved", {"reason": 7}),
+    "a reason that is a list": ("run_moved", {"reason": ["no"]}),
+    "an explanation that is a list": ("plan_adopted", {"explanation": []}),
+    "a difference that is text": ("plan_adopted", {"diff": "x"}),
+    "a goal that is an object": ("run_created", {"goal": {}}),
+    "a duration that is text": ("task_moved", {"outcome": {"kind": "result", "duration_us": "x"}}),
+    "a report that is a list": ("run_closed", {"report": []}),
+}
+
+
+@pytest.mark.parametrize("how", ODD)
+def test_a_list_or_a_number_where_text_belongs_is_told_or_is_corrupt(events, how):
+    kind, change = ODD[how]
+    first(events, kind)["data"].update(change)
+    forged(events)
+    codes = {words: said(*words).exit_code for words in TELL}
+    assert set(codes.values()) <= {0, 7}, codes
+
+
+def test_an_event_that_passes_the_audit_and_cannot_be_told_is_named(events):
+    """The audit passes over words, for they prove nothing; who shows them cannot."""
+    first(events, "plan_adopted")["data"]["diff"] = "x"
+    forged(events)
+    assert said("audit", "r1").exit_code == 0
+    for words in (("history", "r1"), ("history",), ("history", "r1", "--json")):
+        shown = said(*words)
+        assert shown.exit_code == 7
+        assert (
+            "event 2 (plan_adopted) is none that this program writes, for diff is text, where an object belongs"
+            in shown.output
+        )
+
+
+def test_questions_with_lists_where_text_belongs_are_corrupt_wherever_they_are_shown(events):
+    with open("ask.json", "w") as file:
+        file.write('[{"id": "a", "description": "which trip?"}]')
+    assert said("run", "ask.json", "--run-id", "ask", "--store", "third.db").exit_code == 4
+    assert said("export", "ask", "-o", "ask.jsonl", "--store", "third.db").exit_code == 0
+    with open("ask.jsonl", "rb") as file:
+        asked = [orjson.loads(line[: line.rindex(b',"hash":"')] + b"}") for line in file]
+    first(asked, "approval_requested")["data"]["answers"] = [["value"]]
+    forged(asked, "ask")
+    for words in (("status", "ask"), ("replay", "forged.jsonl"), ("report", "ask", "-o", "r.html")):
+        shown = said(*words)
+        assert shown.exit_code == 7, (words, shown.output)
+        assert "answers holds something else than texts" in shown.output
