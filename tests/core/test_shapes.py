@@ -80,9 +80,11 @@ def test_a_member_of_another_kind_is_said_by_name(change, words):
     ("outcome", "words"),
     [
         ({"kind": "result", "duration_us": "x"}, "duration_us is text, where a whole number belongs"),
-        ({"error": ["a"]}, "error is a list, where an object belongs"),
-        ({"error": {"message": 3}}, "message is a whole number, where text belongs"),
-        ({"error": {"message": "no"}, "usage": {"tokens": 3}}, ""),
+        ({"kind": "error", "error": ["a"]}, "error is a list, where an object belongs"),
+        ({"kind": "error", "error": {"message": 3}}, "message is a whole number, where text belongs"),
+        ({"kind": "error", "error": {}}, "message is missing"),
+        ({"kind": "error", "error": {"message": "no"}, "usage": {"tokens": 3, "cost_micros": 0}}, ""),
+        ({}, "kind is missing"),
     ],
 )
 def test_what_stands_inside_of_an_outcome_is_looked_at_too(outcome, words):

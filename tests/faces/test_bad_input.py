@@ -180,6 +180,39 @@ def test_wrong_words_get_one_line(cli, words, code, start):
     refused(cli, cli(*words), code, start)
 
 
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (f"run {LONG}", 3),
+        (f"plan show {LONG}", 3),
+        (f"simulate {LONG}", 3),
+        (f"import {LONG}", 9),
+        (f"audit {LONG}", 9),
+        (f"replay {LONG}", 9),
+        (f"why {LONG}.jsonl", 9),
+        (f"what-if {LONG} --rules default", 9),
+        (f"report {LONG} -o x.html", 9),
+        (f"audit r1 --head {LONG}", 9),
+        (f"repl {LONG} -c status", 3),
+    ],
+)
+def test_a_name_that_is_too_long_for_a_file_is_one_that_is_not_there(cli, words, code):
+    shown = cli(*words.split())
+    assert shown.code == code, shown
+    assert "E-INTERNAL" not in shown.err
+
+
+def test_a_run_whose_id_is_too_long_for_a_file_is_found_in_the_store(cli):
+    assert cli("run", "desk", "--run-id", LONG).code == 4
+    for words in ("audit", "replay", "status"):
+        assert cli(words, LONG).code == 0
+    assert cli("report", LONG, "-o", "x.html").code == 0
+    assert cli("what-if", LONG, "--rules", "conservative").code == 0
+
+
 def test_a_directory_with_bad_inputs(cli):
     for text in ("[1]", "{", '{"guest": 1, "guest": 2}'):
         (cli.path / "desk" / "inputs.json").write_text(text)

@@ -9,93 +9,27 @@ from typing import Any, Final
 
 from fsm_agent.core.events import Event
 
-_TEXTS: Final = [
-    "answer_digest",
-    "about",
-    "applied",
-    "args_digest",
-    "base_digest",
-    "by",
-    "channel",
-    "class",
-    "code",
-    "decide",
-    "dest",
-    "digest",
-    "effect",
-    "evidence",
-    "explanation",
-    "explanation_zh",
-    "fingerprint",
-    "gate",
-    "goal",
-    "input",
-    "key",
-    "kind",
-    "message",
-    "note",
-    "origin",
-    "owner",
-    "reason",
-    "result_digest",
-    "rule",
-    "rules_name",
-    "scope",
-    "say",
-    "signal",
-    "source",
-    "state",
-    "strategy",
-    "text",
-    "tool",
-    "trigger",
-    "verdict",
-    "version",
-    "why",
-    "wish",
-    "words",
-]
-_NUMBERS: Final = [
-    "approvers",
-    "attempt",
-    "cost_micros",
-    "deadline_at",
-    "delay_ms",
-    "duration_us",
-    "epoch",
-    "expires_at",
-    "not_before",
-    "plan_version",
-    "probe_at",
-    "request",
-    "retry_after_us",
-    "status",
-    "tokens",
-]
-_OBJECTS: Final = [
-    "args",
-    "base_args",
-    "budgets",
-    "diff",
-    "error",
-    "facts",
-    "inputs",
-    "outcome",
-    "params",
-    "plan",
-    "report",
-    "rules",
-    "usage",
-    "was",
-]
-_LISTS: Final = ["acknowledged", "answers", "changed", "kept", "removed", "same_as", "tools"]
-
 _KINDS: Final[Mapping[str, type]] = {
-    **dict.fromkeys(_TEXTS, str),
-    **dict.fromkeys(_NUMBERS, int),
-    **dict.fromkeys(_OBJECTS, dict),
-    **dict.fromkeys(_LISTS, list),
+    name: kind
+    for kind, names in (
+        (
+            str,
+            "answer_digest about applied args_digest base_digest by channel class code decide dest digest effect "
+            "evidence explanation explanation_zh fingerprint gate goal input key kind message note origin owner reason "
+            "result_digest rule rules_name scope say signal source state strategy text tool trigger verdict version why "
+            "wish words",
+        ),
+        (
+            int,
+            "approvers attempt cost_micros deadline_at delay_ms duration_us epoch expires_at not_before plan_version "
+            "probe_at request retry_after_us status tokens",
+        ),
+        (dict, "args base_args budgets diff error facts inputs outcome params plan report rules usage was"),
+        (list, "acknowledged answers changed kept removed same_as tools"),
+    )
+    for name in names.split()
 }
+"""What a member of that name is, whatever the type of the event."""
 _OTHER: Final[Mapping[tuple[str, str], type]] = {
     ("plan_adopted", "answers"): str,
     ("task_moved", "evidence"): dict,
@@ -111,6 +45,11 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
         "approval_answered": "args_digest by kind verdict",
         "approval_requested": "answers args_digest kind say",
         "budget_changed": "budgets by",
+        "diff": "added changed kept removed",
+        "error": "message",
+        "evidence": "words",
+        "outcome": "kind",
+        "usage": "cost_micros tokens",
         "decided": "decide facts reason rule signal state",
         "input_changed": "by constraints inputs was",
         "late_result": "attempt outcome",
@@ -136,17 +75,17 @@ _ASKED: Final = ("approval", "answer", "decide")
 
 def misshapen(event: Event) -> str:
     """Return the first thing that *event* has not, or has in another form than every event of its type; empty if none."""
-    for name in _NEEDED.get(event.type, ()):
-        if name not in event.data:
-            return f"{name} is missing"
-    if event.type.startswith("approval_") and event.data["kind"] not in _ASKED:
-        return f"kind is none of {', '.join(_ASKED)}"
     if event.actor is not None and type(event.actor.get("kind")) is not str:
         return "its actor is of no kind"
-    return next(_wrong(event.type, event.data), "")
+    found = next(_wrong(event.type, event.data), "")
+    if not found and event.type.startswith("approval_") and event.data["kind"] not in _ASKED:
+        return f"kind is none of {', '.join(_ASKED)}"
+    return found
 
 
 def _wrong(kind: str, data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the members of an event, or of the object *kind* in one."""
+    yield from (f"{name} is missing" for name in _NEEDED.get(kind, ()) if name not in data)
     for name, value in data.items():
         wanted = _OTHER.get((kind, name)) or _KINDS.get(name)
         if wanted is not None and type(value) is not wanted:

@@ -11,7 +11,7 @@ from fsm_agent.core.errors import NotFoundError, UsageError
 from fsm_agent.core.events import Head, Record
 from fsm_agent.core.machine import FINAL_RUN_STATES
 from fsm_agent.faces.frame import places
-from fsm_agent.faces.frame.files import whole
+from fsm_agent.faces.frame.files import is_there, whole
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look.results import Exported, Line
@@ -89,7 +89,7 @@ def _export_to(store: Store, run: str, file: Path) -> Head:
 
 def take_in(screen: Screen, *, log: str) -> Outcome:
     """Take a log into the store."""
-    if not Path(log).exists():
+    if not is_there(log):
         raise NotFoundError(f"log {log}: there is no such file; check the path")
     with places.writing(screen, create=True) as store:
         imported = import_run(store, log, owner=owner_name(), now_us=SystemPorts().now_us())

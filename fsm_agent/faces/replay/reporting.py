@@ -13,7 +13,7 @@ from fsm_agent.core.replay.player import Replay
 from fsm_agent.core.replay.story import Story, story
 from fsm_agent.core.rules import table as tables
 from fsm_agent.faces.frame import places
-from fsm_agent.faces.frame.files import write_whole
+from fsm_agent.faces.frame.files import is_file, write_whole
 from fsm_agent.faces.frame.screen import Screen, safe
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look.data import head as head_data
@@ -44,7 +44,7 @@ def report(screen: Screen, *, log: str, output: str) -> Outcome:
     if log == "-":
         raw = read_stdin(screen)
         audit = audit_log(raw)
-    elif path.is_file() and not is_store(path):
+    elif is_file(path) and not is_store(path):
         try:
             data = path.read_bytes()
         except OSError as error:

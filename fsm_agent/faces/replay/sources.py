@@ -9,6 +9,7 @@ from fsm_agent.core.audit.replay import events
 from fsm_agent.core.errors import NotFoundError
 from fsm_agent.core.events import Event
 from fsm_agent.faces.frame import places
+from fsm_agent.faces.frame.files import is_folder, is_there
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.runtime.proof.logs import Log, in_bytes, is_store, opened, reading
 from fsm_agent.stores.embedded import is_report, unpack
@@ -26,7 +27,7 @@ def log_of(screen: Screen, name: str) -> Iterator[Log]:
     if name == "-":
         yield in_bytes(screen.piped or read_stdin(screen))
         return
-    if Path(name).exists():
+    if is_there(name):
         with opened(name) as log:
             yield log
         return
@@ -45,7 +46,7 @@ def logs_of(screen: Screen, source: str) -> Iterator[tuple[str, list[Event]]]:
                 yield info.run, list(events(info.run, store.read(info.run), store.blob))
         return
     names = [source]
-    if path.is_dir():
+    if is_folder(path):
         names = sorted(str(file) for file in path.glob("*.jsonl"))
         if not names:
             raise NotFoundError(
