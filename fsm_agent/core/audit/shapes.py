@@ -14,15 +14,19 @@ _KINDS: Final[Mapping[str, type]] = {
     for kind, names in (
         (
             str,
-            "answer_digest about applied args_digest base_digest by channel class code decide dest digest effect "
-            "evidence explanation explanation_zh fingerprint gate goal input key kind message note origin owner reason "
-            "result_digest rule rules_name scope say signal source state strategy text tool trigger verdict version why "
-            "wish words",
+            (
+                "answer_digest about applied args_digest base_digest by channel class code decide dest digest effect "
+                "evidence explanation explanation_zh fingerprint gate goal input key kind message note origin owner reason "
+                "result_digest rule rules_name scope say signal source state strategy text tool trigger verdict version why "
+                "wish words"
+            ),
         ),
         (
             int,
-            "approvers attempt cost_micros deadline_at delay_ms duration_us epoch expires_at not_before plan_version "
-            "probe_at request retry_after_us status tokens",
+            (
+                "approvers attempt cost_micros deadline_at delay_ms duration_us epoch expires_at not_before plan_version "
+                "probe_at request retry_after_us status tokens"
+            ),
         ),
         (dict, "args base_args budgets diff error facts inputs outcome params plan report rules usage was"),
         (list, "acknowledged answers changed kept removed same_as tools"),
