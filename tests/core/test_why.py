@@ -216,7 +216,7 @@ def test_a_task_behind_others_names_those_at_the_far_end_and_the_command_that_mo
         assert found.commands == (
             f"fsm-agent approve r w --digest {digest}",
             'fsm-agent reject r w -m "why"',
-            "fsm-agent answer r a JSON",
+            f"fsm-agent answer r a JSON --digest {run.question('a').digest[:8]}",
         )
         assert found.decision is None
         assert found.chain == ()
@@ -241,7 +241,8 @@ def test_an_escalated_task_says_what_is_asked_and_how_to_answer():
         found = of(run, "r")
         assert found.state == "failed"
         assert found.waits.startswith("a person's word: auth_denied")
-        assert found.commands == ('fsm-agent answer r r \'{"decide": "retry"}\'',)
+        meant = run.question("r").digest[:8]
+        assert found.commands == (f'fsm-agent answer r r \'{{"decide": "retry"}}\' --digest {meant}',)
 
 
 def test_an_unknown_result_waits_for_its_look_up_and_then_for_evidence():

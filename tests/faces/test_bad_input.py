@@ -1,6 +1,7 @@
 """Bad input gets one clear line and its exit code: never a traceback, never a run."""
 
 import json
+import shlex
 import sqlite3
 import subprocess
 import sys
@@ -97,6 +98,34 @@ def test_a_store_that_is_no_database_or_of_a_newer_schema(cli):
     assert (shown.code, shown.err.split()[0]) == (3, "E-STORE-UNUSABLE")
 
 
+@pytest.mark.spoils_logs
+@pytest.mark.parametrize("name", ["r1.jsonl", "r1.meta.json"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "status r1",
+        "runs",
+        "events r1",
+        "audit r1",
+        "audit store.jsonl",
+        "export r1",
+        "replay r1",
+        "report r1 -o x.html",
+        "note r1 x",
+        "resume r1",
+        "repl -c 'status r1'",
+    ],
+)
+def test_a_file_of_a_store_that_is_a_directory_makes_it_unusable_and_is_named(cli, monkeypatch, name, words):
+    monkeypatch.setenv("FSM_AGENT_STORE", "store.jsonl")
+    assert cli("run", "desk", "--run-id", "r1").code == 4
+    place = cli.path / "store.jsonl" / name
+    place.unlink()
+    place.mkdir()
+    shown = cli(*shlex.split(words))
+    refused(cli, shown, 3, f"E-STORE-UNUSABLE store file store.jsonl/{name}: it is a directory")
+
+
 def test_a_store_in_a_place_that_cannot_be_written(cli):
     refused(cli, cli("run", "desk", "--store", "/proc/nowhere/runs.db"), 3, "E-STORE-UNUSABLE ")
     refused(cli, cli("run", "desk", "--store", "desk"), 3, "E-STORE-UNUSABLE ")
@@ -149,6 +178,39 @@ def test_a_store_in_a_place_that_cannot_be_written(cli):
 )
 def test_wrong_words_get_one_line(cli, words, code, start):
     refused(cli, cli(*words), code, start)
+
+
+LONG = "x" * 300
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (f"run {LONG}", 3),
+        (f"plan show {LONG}", 3),
+        (f"simulate {LONG}", 3),
+        (f"import {LONG}", 9),
+        (f"audit {LONG}", 9),
+        (f"replay {LONG}", 9),
+        (f"why {LONG}.jsonl", 9),
+        (f"what-if {LONG} --rules default", 9),
+        (f"report {LONG} -o x.html", 9),
+        (f"audit r1 --head {LONG}", 9),
+        (f"repl {LONG} -c status", 3),
+    ],
+)
+def test_a_name_that_is_too_long_for_a_file_is_one_that_is_not_there(cli, words, code):
+    shown = cli(*words.split())
+    assert shown.code == code, shown
+    assert "E-INTERNAL" not in shown.err
+
+
+def test_a_run_whose_id_is_too_long_for_a_file_is_found_in_the_store(cli):
+    assert cli("run", "desk", "--run-id", LONG).code == 4
+    for words in ("audit", "replay", "status"):
+        assert cli(words, LONG).code == 0
+    assert cli("report", LONG, "-o", "x.html").code == 0
+    assert cli("what-if", LONG, "--rules", "conservative").code == 0
 
 
 def test_a_directory_with_bad_inputs(cli):

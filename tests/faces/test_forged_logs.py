@@ -11,6 +11,8 @@ from fsm_agent.core import canon
 from fsm_agent.core.errors import CorruptError
 from fsm_agent.core.events import chain, genesis
 from fsm_agent.faces.cli import build
+from fsm_agent.faces.frame.screen import Screen
+from fsm_agent.faces.look.blaming import corrupt
 from fsm_agent.runtime.proof import logs
 
 pytestmark = pytest.mark.spoils_logs
@@ -152,3 +154,126 @@ def test_why_of_a_forged_log_file_is_corruption(events):
     forged(events)
     with pytest.raises(CorruptError, match=r"event 4 \(what\) cannot be applied"):
         logs.why("forged.jsonl")
+
+
+TELL = (
+    ("status", "r1"),
+    ("why", "r1"),
+    ("why", "r1", "a", "--json"),
+    ("events", "r1"),
+    ("events", "r1", "--json"),
+    ("graph", "r1"),
+    ("history", "r1"),
+    ("history",),
+    ("inbox",),
+    ("runs",),
+    ("replay", "r1"),
+    ("replay", "forged.jsonl", "--json"),
+    ("what-if", "forged.jsonl", "--rules", "conservative"),
+    ("export", "r1", "--format", "ocel"),
+    ("export", "r1", "--format", "cloudevents"),
+    ("report", "r1", "-o", "r.html"),
+    ("repl", "-c", "history r1"),
+)
+
+
+def empty(events, kind):
+    data = first(events, kind)["data"]
+    kept = {"run": data["run"]} if kind == "run_created" else {}
+    data.clear()
+    data.update(kept)
+
+
+@pytest.mark.parametrize("kind", ["run_created", "plan_adopted", "run_moved", "task_moved", "run_closed"])
+def test_a_log_with_an_empty_event_is_told_or_is_corrupt_and_never_a_fault_of_the_program(events, kind):
+    empty(events, kind)
+    forged(events)
+    codes = {words: said(*words).exit_code for words in TELL}
+    assert set(codes.values()) <= {0, 7}, codes
+    assert 7 in codes.values()
+
+
+def test_what_cannot_be_read_names_the_first_event_that_the_audit_finds(events):
+    empty(events, "plan_adopted")
+    forged(events)
+    shown = said("history", "r1")
+    assert shown.exit_code == 7
+    assert "E-CORRUPT log of r1: it cannot be read, for its audit fails at event 2" in shown.output
+    assert said("history", "r1", "--json").stdout.startswith(
+        '{"schema":"fsm-agent/error@1","code":"E-CORRUPT"'
+    )
+
+
+def test_a_forged_log_on_standard_input_is_corrupt_too(events):
+    empty(events, "plan_adopted")
+    forged(events)
+    with open("forged.jsonl", "rb") as file:
+        shown = CliRunner().invoke(build(), ("report", "-", "-o", "r.html"), input=file.read())
+    assert shown.exit_code == 7
+    assert "E-CORRUPT" in shown.output
+
+
+def test_an_unexpected_error_over_a_sound_log_stays_a_fault_of_the_program(events):
+    forged(events)
+    screen = Screen.of(store="second.db")
+    assert corrupt(screen, "status", {"run": "r1"}) is None
+    assert corrupt(screen, "what-if", {"logs": ("forged.jsonl",)}) is None
+    assert corrupt(screen, "runs", {"what": "list"}) is None
+    assert corrupt(screen, "status", {"run": "nobody"}) is None
+    assert corrupt(screen, "plan check", {"plan": "plan.json"}) is None
+
+
+def test_an_id_that_no_file_can_have_is_looked_for_in_the_store(events):
+    events[0]["data"]["run"] = "\x00"
+    forged(events, "\x00")
+    assert said("audit", "\x00").exit_code == 7
+    assert said("status", "\x00").exit_code == 0
+
+
+ODD = {
+    "a reason that is a number": ("run_moved", {"reason": 7}),
+    "a reason that is a list": ("run_moved", {"reason": ["no"]}),
+    "an explanation that is a list": ("plan_adopted", {"explanation": []}),
+    "a difference that is text": ("plan_adopted", {"diff": "x"}),
+    "a goal that is an object": ("run_created", {"goal": {}}),
+    "a duration that is text": ("task_moved", {"outcome": {"kind": "result", "duration_us": "x"}}),
+    "a report that is a list": ("run_closed", {"report": []}),
+}
+
+
+@pytest.mark.parametrize("how", ODD)
+def test_a_list_or_a_number_where_text_belongs_is_told_or_is_corrupt(events, how):
+    kind, change = ODD[how]
+    first(events, kind)["data"].update(change)
+    forged(events)
+    codes = {words: said(*words).exit_code for words in TELL}
+    assert set(codes.values()) <= {0, 7}, codes
+
+
+def test_an_event_that_passes_the_audit_and_cannot_be_told_is_named(events):
+    """The audit passes over words, for they prove nothing; who shows them cannot."""
+    first(events, "plan_adopted")["data"]["diff"] = "x"
+    forged(events)
+    assert said("audit", "r1").exit_code == 0
+    for words in (("history", "r1"), ("history",), ("history", "r1", "--json")):
+        shown = said(*words)
+        assert shown.exit_code == 7
+        assert (
+            "event 2 (plan_adopted) is none that this program writes, for diff is text, where an object belongs"
+            in shown.output
+        )
+
+
+def test_questions_with_lists_where_text_belongs_are_corrupt_wherever_they_are_shown(events):
+    with open("ask.json", "w") as file:
+        file.write('[{"id": "a", "description": "which trip?"}]')
+    assert said("run", "ask.json", "--run-id", "ask", "--store", "third.db").exit_code == 4
+    assert said("export", "ask", "-o", "ask.jsonl", "--store", "third.db").exit_code == 0
+    with open("ask.jsonl", "rb") as file:
+        asked = [orjson.loads(line[: line.rindex(b',"hash":"')] + b"}") for line in file]
+    first(asked, "approval_requested")["data"]["answers"] = [["value"]]
+    forged(asked, "ask")
+    for words in (("status", "ask"), ("replay", "forged.jsonl"), ("report", "ask", "-o", "r.html")):
+        shown = said(*words)
+        assert shown.exit_code == 7, (words, shown.output)
+        assert "answers holds something else than texts" in shown.output

@@ -1,5 +1,7 @@
 """``why``: the row and its line, the rows that missed, what would change it, what a task waits for, what to type."""
 
+import shlex
+
 import pytest
 
 
@@ -31,7 +33,7 @@ def test_why_names_the_row_its_line_and_what_would_have_changed_it(cli, stuck):
     assert "by row ask-for-access (default:" in shown.out
     assert "not budget-gone (default:" in shown.out
     assert "if budget_band were exhausted (it was ok): abort" in shown.out
-    assert 'next:\n  fsm-agent answer r1 b \'{"decide": "retry"}\'' in shown.out
+    assert 'next:\n  fsm-agent answer r1 b \'{"decide": "retry"}\' --digest ' in shown.out
     assert "\x1b" not in shown.out
 
 
@@ -39,6 +41,24 @@ def test_why_follows_what_a_task_waits_for_to_the_end_and_says_what_to_type(cli,
     shown = cli("why", "r1", "c")
     assert "waiting for: b, which is failed and waits for a person's word" in " ".join(shown.out.split())
     assert "fsm-agent answer r1 b" in shown.out
+
+
+def test_an_answer_that_was_proposed_is_refused_once_another_request_is_open(cli, stuck):
+    """It says which request it means: what is typed from an old screen does not answer what was never read."""
+
+    def proposed():
+        (command,) = (c for c in cli.json("status", "r1")[1]["next"] if " answer " in c)
+        return shlex.split(command)[1:]
+
+    old = proposed()
+    assert cli(*old).code == 0
+    assert cli("resume", "r1").code == 4
+    shown = cli(*old)
+    assert shown.code == 2
+    assert f"the answer states digest '{old[-1]}'" in shown.err
+    new = proposed()
+    assert new[:-1] == old[:-1]
+    assert cli(*new).code == 0
 
 
 def test_why_of_the_run_and_of_an_event(cli, stuck):

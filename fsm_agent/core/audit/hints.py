@@ -59,21 +59,22 @@ def _unaccepted(run: Run) -> list[str]:
 def for_question(run: Run, question: Question) -> tuple[str, ...]:
     """Return the commands that answer *question*."""
     where = f"{quote(run.id)} {quote(question.task)}"
+    meant = f"--digest {question.digest[:8]}"  # another request may have followed by the time it is typed
     if question.kind == "approval":
         other = (f"fsm-agent replan {quote(run.id)} --plan FILE",) if question.task == RUN else ()
         return (
-            f"fsm-agent approve {where} --digest {question.digest[:8]}",
+            f"fsm-agent approve {where} {meant}",
             f'fsm-agent reject {where} -m "why"',
             *other,
         )
     if question.kind == "answer":
-        return (f"fsm-agent answer {where} JSON",)
+        return (f"fsm-agent answer {where} JSON {meant}",)
     task = run.tasks.get(question.task)
     if task is not None and task.state is TaskState.UNKNOWN:
         return _evidence(run, task)
     choice = next((a for a in question.answers if a != "result"), "abort")
     why = ' -m "why"' if choice == "keep" else ""
-    return (f'fsm-agent answer {where} \'{{"decide": "{choice}"}}\'{why}',)
+    return (f'fsm-agent answer {where} \'{{"decide": "{choice}"}}\' {meant}{why}',)
 
 
 def _evidence(run: Run, task: Task) -> tuple[str, ...]:

@@ -42,7 +42,7 @@ def run_graph(screen: Screen, *, run: str, format: str, output: str | None) -> O
     from fsm_agent.faces.drawing import runs
     from fsm_agent.faces.frame import places
 
-    with places.reading(screen) as store:
+    with places.reading(screen, run) as store:
         state, _ = places.look(store, run)
     if state.plan is None:
         raise NotFoundError(f"run {run}: it has no plan yet; look again once it has begun")

@@ -9,6 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Final, NamedTuple
 
+from fsm_agent.faces.frame.columns import columns, signs
+
 MOST: Final = 60
 """More nodes than this are not drawn."""
 _ROUNDS: Final = 4
@@ -67,7 +69,7 @@ _Port = tuple[str, int]
 
 
 def draw(nodes: Sequence[Node], *, unicode: bool = True, width: int = 80) -> list[str] | None:
-    """Return *nodes* as lines of at most *width* characters, or None if that cannot be done."""
+    """Return *nodes* as lines of at most *width* columns, or None if that cannot be done."""
     if not nodes or len(nodes) > MOST:
         return None
     layers, edges = _with_passages(nodes)
@@ -77,12 +79,12 @@ def draw(nodes: Sequence[Node], *, unicode: bool = True, width: int = 80) -> lis
     canvas = _Canvas(unicode=unicode)
     left = 0
     for index, layer in enumerate(layers):
-        size = max(len(p.label or "") for p in layer) + 1
+        size = max(columns(p.label or "") for p in layer) + 1
         for place in layer:
             if place.label is not None:
                 canvas.text(left, rows[place.key], place.label)
             if index < len(gutters) and any(place.key in bus.sources for bus in gutters[index]):
-                start = left + (len(place.label) + 1 if place.label is not None else 0)
+                start = left + (columns(place.label) + 1 if place.label is not None else 0)
                 canvas.run(start, left + size, rows[place.key])
         left += size
         if index < len(gutters):
@@ -199,8 +201,13 @@ class _Canvas:
         self._pick = 0 if unicode else 1
 
     def text(self, x: int, y: int, text: str) -> None:
-        for i, character in enumerate(text):
-            self._cells[x + i, y] = character
+        """Write *text* from column *x* on; the second cell of a wide sign stays empty."""
+        for sign in signs(text):
+            self._cells[x, y] = sign
+            for _ in range(columns(sign) - 1):
+                x += 1
+                self._cells[x, y] = ""
+            x += 1
 
     def run(self, start: int, stop: int, y: int) -> None:
         """Draw a line along row *y* from column *start* up to *stop*; where a bus stands, the bus is drawn through."""

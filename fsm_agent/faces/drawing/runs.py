@@ -8,6 +8,7 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.plans.plan import Plan, Step
 from fsm_agent.faces.drawing.graph import label, mermaid_label, unfolded
 from fsm_agent.faces.drawing.layers import Node, draw, layered
+from fsm_agent.faces.frame.columns import columns
 from fsm_agent.faces.frame.screen import GLYPHS, short
 
 FORMATS: Final = ("text", "mermaid", "dot", "svg")
@@ -118,7 +119,7 @@ def svg(plan: Plan, states: Mapping[str, str], title: str) -> str:
     places: dict[str, tuple[float, float, float]] = {}
     x = 12.0
     for layer in layers:
-        wide = max(_WIDE + _LETTER * max(len(label(steps[name])), len(states[name])) for name in layer)
+        wide = max(_WIDE + _LETTER * max(columns(label(steps[name])), len(states[name])) for name in layer)
         for row, name in enumerate(layer):
             places[name] = (x, 36.0 + row * (_HIGH + _BELOW), wide)
         x += wide + _APART

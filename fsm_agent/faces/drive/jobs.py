@@ -13,6 +13,7 @@ from fsm_agent.core.errors import ConfigError, Fault, NotFoundError, PlanError, 
 from fsm_agent.core.plans.members import every
 from fsm_agent.core.replanning.repairs import Repair
 from fsm_agent.core.rules.table import Table
+from fsm_agent.faces.frame.files import is_file, is_folder
 from fsm_agent.runtime.configs import REPAIRS, load_repairs, load_rules
 from fsm_agent.runtime.planning.plans import Plan
 from fsm_agent.runtime.tools.loading import load_toolbox
@@ -65,7 +66,7 @@ def read_job(
     Raises:
         FsmAgentError: Something is missing or wrong; nothing has been stored.
     """
-    folder = Path(where) if Path(where).is_dir() else None
+    folder = Path(where) if is_folder(where) else None
     file = plan_file(where)
     box, locator = toolbox_of(tools, folder)
     plan = Plan.load(file, tools=box if locator is not None else None)
@@ -102,7 +103,7 @@ def plan_file(where: str) -> str:
     Raises:
         PlanError: It is a directory without ``plan.json``.
     """
-    if not Path(where).is_dir():
+    if not is_folder(where):
         return where
     file = Path(where) / "plan.json"
     if not file.exists():
@@ -132,7 +133,7 @@ def toolbox_of(tools: str | None, folder: Path | None) -> tuple[Toolbox, str | N
 def kept_locator(locator: str) -> str:
     """Return *locator* as the log keeps it: files relative to the working directory where they lie below it."""
     where, _, attribute = locator.rpartition(":")
-    if not Path(where).is_file():
+    if not is_file(where):
         return locator
     path = Path(where).resolve()
     here = Path.cwd().resolve()

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Final
 
 from fsm_agent.faces.drive.jobs import kept_locator
+from fsm_agent.faces.frame.files import is_file
 from fsm_agent.runtime.planning.planner import Planner
 from fsm_agent.runtime.tools.loading import load_planner
 
@@ -23,7 +24,7 @@ def planner_of(named: str | None, where: str | None = None) -> tuple[Planner | N
         ConfigError: The environment names no model, or the extra ``llm`` is missing.
         ToolboxError: The planner cannot be loaded.
     """
-    if named is None and where is not None and (Path(where) / FILE).is_file():
+    if named is None and where is not None and is_file(Path(where) / FILE):
         named = f"{Path(where) / FILE}:planner"
     match named:
         case None | "none":

@@ -2,12 +2,13 @@
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from shlex import quote
 from typing import Any
 
 from fsm_agent.core import canon
-from fsm_agent.core.errors import UsageError
+from fsm_agent.core.errors import FsmAgentError, UsageError
 from fsm_agent.faces.frame.failure import dumps, fail
 from fsm_agent.faces.frame.screen import Screen, hush
 from fsm_agent.faces.frame.spec import Command, Outcome, Param, load
@@ -24,9 +25,10 @@ def execute(row: Command, screen: Screen, given: Mapping[str, Any]) -> int:
     outcome = None
     try:
         values = {param.name: chosen(param, given[param.name], screen) for param in row.params}
-        outcome = asyncio.run(carry_out(row, screen, values))
-        if not row.line:
-            show(row, screen, outcome.value)
+        with held_against_the_log(row, screen, values):
+            outcome = asyncio.run(carry_out(row, screen, values))
+            if not row.line:
+                show(row, screen, outcome.value)
     except KeyboardInterrupt:
         hint = (
             f"; go on with: {screen.command(f'fsm-agent resume {quote(screen.run)}')}" if screen.run else ""
@@ -43,6 +45,24 @@ def execute(row: Command, screen: Screen, given: Mapping[str, Any]) -> int:
             hush()
             return getattr(error, "exit_code", 70)
     return outcome.exit_code
+
+
+@contextmanager
+def held_against_the_log(row: Command, screen: Screen, values: Mapping[str, Any]) -> Iterator[None]:
+    """Let an unexpected error of the body be corruption where a log that *row* reads fails its audit.
+
+    Raises:
+        CorruptError: It does.
+    """
+    try:
+        yield
+    except (FsmAgentError, OSError):
+        raise
+    except Exception as error:
+        corrupt = load("fsm_agent.faces.look.blaming:corrupt")(screen, row.name, values)
+        if corrupt is None:
+            raise
+        raise corrupt from error
 
 
 async def carry_out(row: Command, screen: Screen, values: Mapping[str, Any]) -> Outcome:

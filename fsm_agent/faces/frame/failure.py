@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core.errors import FsmAgentError, PlanError, RulesError
+from fsm_agent.core.errors import FsmAgentError, PlanError, RulesError, StoreDeadError, StoreUnusableError
 from fsm_agent.faces.frame.screen import UNSEEN, Screen, safe
 
 SCHEMA: Final = "fsm-agent/error@1"
@@ -38,6 +38,7 @@ class Failure:
 
 def failure_of(error: BaseException) -> Failure:
     """Return what *error* means to whoever ran the command."""
+    error = _directory(error) or error
     if not isinstance(error, FsmAgentError):
         message = f"{type(error).__name__}: {safe(str(error))[:500]}; this is a fault of the program (-v -v shows where)"
         return Failure(
@@ -59,6 +60,16 @@ def failure_of(error: BaseException) -> Failure:
         faults=tuple(data for data, _ in parts),
         lines=lines,
         exit_code=error.exit_code,
+    )
+
+
+def _directory(error: BaseException) -> StoreUnusableError | None:
+    """Return what it means that a directory stands where a store has a file; no disk has failed, so it is unusable, not dead."""
+    cause = error.__cause__
+    if not isinstance(error, StoreDeadError) or not isinstance(cause, IsADirectoryError):
+        return None
+    return StoreUnusableError(
+        f"store file {cause.filename}: it is a directory; put the file back, or restore a backup, and audit it"
     )
 
 

@@ -1,4 +1,4 @@
-"""A file that is written is whole or not there: beside first, then in its place."""
+"""Files by the names that people type. One that is written is whole or not there: beside first, then in its place."""
 
 import os
 from collections.abc import Iterator
@@ -7,6 +7,21 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fsm_agent.core.errors import ConfigError
+
+
+def is_there(name: str | Path) -> bool:
+    """Whether something is at *name*; at what no file can be called nothing is."""
+    return os.path.exists(name)  # noqa: PTH110 - pathlib raises for names that are too long
+
+
+def is_file(name: str | Path) -> bool:
+    """Whether a file is at *name*."""
+    return os.path.isfile(name)  # noqa: PTH113 - as above
+
+
+def is_folder(name: str | Path) -> bool:
+    """Whether a directory is at *name*."""
+    return os.path.isdir(name)  # noqa: PTH112 - as above
 
 
 @contextmanager

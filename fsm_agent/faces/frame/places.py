@@ -1,24 +1,25 @@
 """Where runs are kept: opening the store that was named, for as little as is needed."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from shlex import quote
 from typing import Protocol, runtime_checkable
 
 from attrs import evolve
 
 from fsm_agent.core.audit.replay import replay
 from fsm_agent.core.engine.state import Run
-from fsm_agent.core.errors import NotFoundError, StoreUnusableError
+from fsm_agent.core.errors import CorruptError, NotFoundError, StoreUnusableError
 from fsm_agent.core.events import Head
 from fsm_agent.core.inputs import Person, Word
-from fsm_agent.faces.frame.screen import Desk, Screen
+from fsm_agent.faces.frame.screen import Desk, Screen, safe
 from fsm_agent.runtime.controller import RunController
 from fsm_agent.runtime.driving.owner import is_dead
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.runtime.proof.heads import Heads
 from fsm_agent.stores import open_store
-from fsm_agent.stores.base import Store
+from fsm_agent.stores.base import RunInfo, Store
 
 
 @runtime_checkable
@@ -76,21 +77,54 @@ def writing(screen: Screen, *, create: bool = False) -> Iterator[Store]:
 
 
 @contextmanager
-def reading(screen: Screen) -> Iterator[Store]:
+def reading(screen: Screen, run: str | None = None) -> Iterator[Store]:
     """Open the store to look at it, and close it at the end.
 
+    If only *run* is looked at, and its log is not the one whose head is kept, that is said on stderr: what is there
+    is shown all the same.
+
     Raises:
-        NotFoundError: There is none.
+        NotFoundError: There is none, or it has no such run.
         StoreUnusableError: It is no store of ours.
     """
     if isinstance(screen.desk, OpenDesk):
-        yield screen.desk.opened()
+        store = screen.desk.opened()
+        _tell_of_end(screen, store, run)
+        yield store
         return
     store = open_store(screen.store, read_only=True, create=False)
     try:
+        _tell_of_end(screen, store, run)
         yield store
     finally:
         store.close()
+
+
+def _tell_of_end(screen: Screen, store: Store, run: str | None) -> None:
+    """Say so if the log of *run* does not lead to its kept head, or nobody can tell."""
+    if run is None:
+        return
+    store.head(run)  # what cannot be read at all ends the command
+    try:
+        Heads.beside(store.location).check(store, run)
+    except (CorruptError, StoreUnusableError) as error:
+        audit = screen.command(f"fsm-agent audit {quote(run)}")
+        screen.complain(
+            f"{error.code} {safe(str(error))}; what is there is shown, and {audit} says what it proves"
+        )
+
+
+def tell_of_ends(screen: Screen, store: Store, infos: Iterable[RunInfo]) -> None:
+    """Say which of the listed runs end before their kept heads, one line for each."""
+    heads = Heads.beside(store.location)
+    try:
+        for info, kept in heads.behind(infos):
+            screen.complain(
+                f"E-CORRUPT log of {safe(info.run)}: it ends at event {info.head.seq}, but the head kept in {heads.place} is "
+                f"event {kept}; restore the newer file, or look first: {screen.command(f'fsm-agent audit {quote(info.run)}')}"
+            )
+    except (CorruptError, StoreUnusableError) as error:
+        screen.complain(f"{error.code} {safe(str(error))}")
 
 
 @contextmanager

@@ -10,12 +10,12 @@ import re
 import shlex
 import shutil
 import sys
-import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol, Self, TextIO
 
 import attrs
 
+from fsm_agent.faces.frame.columns import columns, cut, filled
 from fsm_agent.faces.frame.settings import DEFAULT_STORE, Settings
 
 PLAIN_WIDTH: Final = 80
@@ -60,17 +60,14 @@ def safe(text: str) -> str:
 
 
 def short(text: str, width: int) -> str:
-    """Return *text* made safe, and cut to *width* characters."""
+    """Return *text* made safe, and cut to *width* columns."""
     line = safe(text)
-    return line if len(line) <= width else line[: max(0, width - 3)] + "..."
+    return line if columns(line) <= width else cut(line, width - 3) + "..."
 
 
 def wrapped(head: str, text: str, width: int) -> list[str]:
-    """Return *text* behind *head*, made safe, on as many lines of *width* characters as it takes."""
-    inner = " " * min(len(head), 8)
-    return textwrap.wrap(
-        safe(text), width, initial_indent=head, subsequent_indent=inner, break_on_hyphens=False
-    ) or [head.rstrip()]
+    """Return *text* behind *head*, made safe, on as many lines of *width* columns as it takes."""
+    return list(filled(safe(text), width, head, " " * min(columns(head), 8)))
 
 
 def duration(seconds: float) -> str:
@@ -105,13 +102,14 @@ class Screen:
         verbose: How often ``-v`` was given.
         colour: Whether data may be coloured.
         unicode: Whether ``out`` takes more than ASCII.
-        width: Characters per line.
+        width: Columns of a line.
         asks: Whether a person sits there who can be asked.
         store: Where runs are kept.
         named: Whether that place was named, by ``--store`` or the environment.
         typed: What must be added to a command, so that it finds the same store.
         run: The run that a command is about, once known; for what is said on an interruption.
         desk: Where a person sits at the prompt, or None on the command line.
+        piped: The log that came on standard input, once it was read.
         settings: What stands in for options that are left out.
         flags: What options said about the screen itself.
     """
@@ -130,6 +128,7 @@ class Screen:
     typed: str = ""
     run: str | None = None
     desk: Desk | None = None
+    piped: bytes = b""
     settings: Settings = attrs.field(factory=lambda: Settings({}, "", {}))
     flags: Mapping[str, Any] = attrs.field(factory=dict)
 

@@ -15,6 +15,7 @@ from fsm_agent.core.audit.audit import Audit
 from fsm_agent.core.errors import NotFoundError, UsageError
 from fsm_agent.core.events import Head
 from fsm_agent.faces.frame import places
+from fsm_agent.faces.frame.files import is_file, is_folder, is_there
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look.results import Audits
@@ -54,13 +55,13 @@ def _found(
     one = partial(_file, head=head, key=key, hash_only=hash_only)
     if log == "-":
         return Audits(audits=((log, one(_seekable(sys.stdin.buffer))),), many=False)
-    if hash_only and (is_store(path) or not path.exists()):
+    if hash_only and (is_store(path) or not is_there(path)):
         raise UsageError(f"log {log}: --hash-only follows the chain of log files; export the run first")
     if is_store(path):
         return Audits(audits=_many(screen, partial(_run_of, log, head, key), _runs_of(log), jobs), many=True)
-    if path.is_dir():
+    if is_folder(path):
         return Audits(audits=_many(screen, one, _logs_of(path), jobs), many=True)
-    if path.is_file():
+    if is_file(path):
         return Audits(audits=((log, one(log)),), many=False)
     return Audits(audits=((log, _of_store(screen, log, head, key)),), many=False)
 
@@ -149,7 +150,7 @@ def _kept_in(file: str | None) -> HeadOf:
     """
     if file is None:
         return none_kept
-    if not Path(file).exists():
+    if not is_there(file):
         raise NotFoundError(f"heads {file}: there is no such file; check the path")
 
     def head_of(run: str) -> Head:

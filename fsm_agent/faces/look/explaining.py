@@ -1,13 +1,13 @@
 """``why``: why a decision was made, what a task waits for, and what would move it."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from fsm_agent.core.audit.answers import Explained, Why
 from fsm_agent.core.audit.replay import events
 from fsm_agent.core.engine.records import RUN
 from fsm_agent.faces.frame import places
+from fsm_agent.faces.frame.files import is_file
 from fsm_agent.faces.frame.screen import Screen, safe, wrapped
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.runtime.proof.logs import why as why_in
@@ -16,9 +16,9 @@ from fsm_agent.runtime.proof.logs import why_of
 
 def why(screen: Screen, *, run: str, subject: str | None) -> Outcome:
     """Return why a task, an event or the run is what it is; *run* may name a log file or a report as well."""
-    if run.endswith((".jsonl", ".html")) and Path(run).is_file():
+    if run.endswith((".jsonl", ".html")) and is_file(run):
         return Outcome(why_in(run, subject))
-    with places.reading(screen) as store:
+    with places.reading(screen, run) as store:
         head = store.head(run)
         log = events(run, store.read(run, until=head.seq), store.blob)
         return Outcome(why_of(run, log, subject))

@@ -27,7 +27,7 @@ class Told:
 
 def history(screen: Screen, *, run: str | None, lang: str = "en") -> Outcome:
     """Return what *run*, or every run of the store, taught."""
-    with places.reading(screen) as store:
+    with places.reading(screen, run) as store:
         names = [info.run for info in store.runs()] if run is None else [store.info(run).run]
         found = [_of(store, name) for name in names]
     return Outcome(Told(history=found[0] if run is not None else together(found), lang=lang))

@@ -55,7 +55,9 @@ def inbox(screen: Screen) -> Outcome:
     found: list[Waiting] = []
     try:
         with places.reading(screen) as store:
-            for info in store.runs():
+            infos = tuple(store.runs())
+            places.tell_of_ends(screen, store, infos)
+            for info in infos:
                 if info.state not in FINAL_RUN_STATES and info.head.seq:
                     found += _of(places.look(store, info.run)[0], now)
     except NotFoundError:

@@ -40,6 +40,7 @@ def runs(screen: Screen, *, what: str, older_than: str | None, by: str | None) -
     try:
         with places.reading(screen) as store:
             infos = tuple(store.runs())
+            places.tell_of_ends(screen, store, infos)
     except NotFoundError:
         if screen.named:
             raise

@@ -13,6 +13,7 @@ from fsm_agent.core.audit.audit import Audit
 from fsm_agent.core.engine.records import Question
 from fsm_agent.core.events import Event, Head
 from fsm_agent.core.replay.moments import moment
+from fsm_agent.faces.frame.columns import columns, padded
 from fsm_agent.faces.frame.screen import Screen, duration, safe, short, wrapped
 from fsm_agent.faces.look.results import Audits, Exported, Finished, Line, Runs, Said
 from fsm_agent.runtime.driving.status import Status, TaskStatus
@@ -68,12 +69,12 @@ def status(value: Status, screen: Screen) -> Iterator[str]:
 
 
 def _tasks(tasks: Sequence[TaskStatus], screen: Screen) -> Iterator[str]:
-    wide = min(24, max((len(safe(task.id)) for task in tasks), default=0))
+    wide = min(24, max((columns(safe(task.id)) for task in tasks), default=0))
     for task in tasks:
         tries = f" ({task.attempts} tries)" if task.attempts > 1 else ""
         words = task.reason if task.state != "done" else canon.encode(task.result).decode()
-        head = f"    {'?'} {short(task.id, wide):<{wide}}  {task.state}{tries}"
-        tail = short(words, screen.width - len(head) - 2) if words else ""
+        head = f"    {'?'} {padded(short(task.id, wide), wide)}  {task.state}{tries}"
+        tail = short(words, screen.width - columns(head) - 2) if words else ""
         yield head.replace("?", screen.glyph(task.state), 1) + (f"  {tail}" if tail else "")
 
 
@@ -131,12 +132,12 @@ def runs(value: Runs, screen: Screen) -> Iterator[str]:
     if not value.infos:
         yield f"no runs in {value.store}; start one with: {screen.command('fsm-agent run PLAN')}"
         return
-    wide = min(30, max(len(safe(info.run)) for info in value.infos))
+    wide = min(30, max(columns(safe(info.run)) for info in value.infos))
     for info in value.infos:
         ago = duration(max(0, value.now_us - info.updated_us) / 1_000_000)
         driven = ", driven" if info.run in value.driven else ""
         yield (
-            f"{screen.glyph(info.state)} {short(info.run, wide):<{wide}}  {safe(info.state):<21}  "
+            f"{screen.glyph(info.state)} {padded(short(info.run, wide), wide)}  {safe(info.state):<21}  "
             f"{info.head.seq:>6} events  {ago} ago{driven}"
         )
 
@@ -161,9 +162,9 @@ def told(found: Event, run: str, screen: Screen) -> Iterator[str]:
     """An event on one line."""
     clock = moment(found.at)[11:23]
     task = short(found.task, 16) if found.task is not None else "-"
-    head = f"{found.seq:>5} {clock}  {task:<6} "
+    head = f"{found.seq:>5} {clock}  {padded(task, 6)} "
     text = safe(_words(found, run, "→" if screen.unicode else "->"))
-    yield head + (text if screen.verbose else short(text, screen.width - len(head)))
+    yield head + (text if screen.verbose else short(text, screen.width - columns(head)))
 
 
 def _words(event: Event, run: str, arrow: str) -> str:

@@ -11,7 +11,7 @@ from fsm_agent.core.errors import NotFoundError, UsageError
 from fsm_agent.core.events import Head, Record
 from fsm_agent.core.machine import FINAL_RUN_STATES
 from fsm_agent.faces.frame import places
-from fsm_agent.faces.frame.files import whole
+from fsm_agent.faces.frame.files import is_there, whole
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look.results import Exported, Line
@@ -29,13 +29,13 @@ POLL_S: Final = 0.1
 
 def status(screen: Screen, *, run: str, at: int | None) -> Outcome:
     """Return how a run stands, or stood after an event."""
-    with places.reading(screen) as store:
+    with places.reading(screen, run) as store:
         return Outcome(status_of(*places.look(store, run, at=at)))
 
 
 async def events(screen: Screen, *, run: str, since: int, follow: bool) -> AsyncIterator[Line]:
     """Yield the events of a run after number *since*; with *follow* until the run ends."""
-    with places.following(screen) if follow else places.reading(screen) as store:
+    with places.following(screen) if follow else places.reading(screen, run) as store:
         store.info(run)
         seen = since
         shown: set[str] = set()
@@ -65,7 +65,7 @@ def export(screen: Screen, *, run: str, format: str, output: str | None) -> Outc
         from fsm_agent.faces.replay.handing import hand_on
 
         return hand_on(screen, run, format, output)
-    with places.reading(screen) as store:
+    with places.reading(screen, run) as store:
         if output is not None:
             return Outcome(Exported(run=run, file=output, head=_export_to(store, run, Path(output))))
         if screen.form == "json":
@@ -89,7 +89,7 @@ def _export_to(store: Store, run: str, file: Path) -> Head:
 
 def take_in(screen: Screen, *, log: str) -> Outcome:
     """Take a log into the store."""
-    if not Path(log).exists():
+    if not is_there(log):
         raise NotFoundError(f"log {log}: there is no such file; check the path")
     with places.writing(screen, create=True) as store:
         imported = import_run(store, log, owner=owner_name(), now_us=SystemPorts().now_us())

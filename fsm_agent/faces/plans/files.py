@@ -10,6 +10,7 @@ from fsm_agent.core.errors import Fault, FsmAgentError, NotFoundError, RulesErro
 from fsm_agent.core.plans import planning
 from fsm_agent.core.rules.table import Table
 from fsm_agent.faces.drive.jobs import plan_file, toolbox_of
+from fsm_agent.faces.frame.files import is_folder
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.runtime.configs import load_rules
@@ -50,7 +51,7 @@ def plan_check(screen: Screen, *, plan: str, tools: str | None) -> Outcome:
     """Check a plan by itself, and against its tools where they are known."""
     del screen
     file = plan_file(plan)
-    box, locator = toolbox_of(tools, Path(plan) if Path(plan).is_dir() else None)
+    box, locator = toolbox_of(tools, Path(plan) if is_folder(plan) else None)
     found = Plan.load(file, tools=box if locator is not None else None)
     specs = {spec.name: spec for spec in box.specs}
     warnings = planning.check(found, specs, default_tool=box.default_tool) if locator is not None else ()
@@ -78,7 +79,7 @@ def simulations(screen: Screen, *, scenarios: Sequence[str], rules: str | None, 
 
 def _scenario_files(name: str) -> list[Path]:
     path = Path(name)
-    if not path.is_dir():
+    if not is_folder(path):
         return [path]
     files = sorted(path.rglob("*.json"))
     if not files:

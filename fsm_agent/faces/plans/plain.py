@@ -6,6 +6,7 @@ from typing import Any
 from fsm_agent.core import canon
 from fsm_agent.core.plans.plan import Step
 from fsm_agent.faces.drawing import graph
+from fsm_agent.faces.frame.columns import columns
 from fsm_agent.faces.frame.screen import Screen, duration, safe, short, wrapped
 from fsm_agent.faces.plans.files import Checked, Simulated
 from fsm_agent.runtime.planning.plans import Plan
@@ -50,7 +51,7 @@ def simulated(value: Simulated, screen: Screen) -> Iterator[str]:
     for result in value.results:
         sign = screen.glyph("done" if result.ok else "failed")
         facts = f"  {result.run}, {duration(result.virtual_s)}"
-        yield f"{sign} {short(result.name, screen.width - 2 - len(facts))}{facts}"
+        yield f"{sign} {short(result.name, screen.width - 2 - columns(facts))}{facts}"
         for failure in result.failures:
             yield from wrapped("    ", failure, screen.width)
     met = sum(result.ok for result in value.results)

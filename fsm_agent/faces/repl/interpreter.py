@@ -14,7 +14,7 @@ import click
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import UsageError
 from fsm_agent.faces.cli import Leaf, usage_words
-from fsm_agent.faces.frame.execute import chosen, show
+from fsm_agent.faces.frame.execute import chosen, held_against_the_log, show
 from fsm_agent.faces.frame.failure import Failure, failure_of
 from fsm_agent.faces.frame.screen import safe
 from fsm_agent.faces.frame.spec import Command, Outcome, Param, load
@@ -84,7 +84,8 @@ class Interpreter:
             row, words = self.find(line)
             given = self._parse(row, words)
             values = {param.name: chosen(param, given[param.name], self._screen) for param in row.params}
-            return await self._carry_out(line, row, values)
+            with held_against_the_log(row, self._screen, values):
+                return await self._carry_out(line, row, values)
         except click.exceptions.Exit as end:  # --help has been shown
             return Done(line=line, row=row, exit_code=end.exit_code)
         except Exception as error:  # noqa: BLE001 - the boundary of the prompt: one line, one code

@@ -13,6 +13,7 @@ import attrs
 from fsm_agent.core.errors import ConfigError, NotFoundError, UsageError
 from fsm_agent.faces.frame import places
 from fsm_agent.faces.frame.failure import dumps
+from fsm_agent.faces.frame.files import is_there
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.frame.spec import EXIT_OF_RUN, Outcome
 from fsm_agent.faces.repl.desk import Desk
@@ -112,7 +113,7 @@ def _first(screen: Screen, where: str | None, job: Mapping[str, Any]) -> tuple[s
     """Return the command that *where* stands for: ``load`` of a plan, or ``attach`` to a run; None for neither."""
     if where is None:
         return None
-    if not Path(where).exists() and _is_run(screen, where):
+    if not is_there(where) and _is_run(screen, where):
         return "attach", {"name": where, "tools": job["tools"], "inputs": job["inputs"]}
     return "load", {"plan": where, **job}
 

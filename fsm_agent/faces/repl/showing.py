@@ -8,6 +8,7 @@ from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.machine import TaskState
 from fsm_agent.faces.drawing import graph
+from fsm_agent.faces.frame.columns import columns, padded
 from fsm_agent.faces.frame.screen import GLYPHS, Screen, duration, safe, short, wrapped
 from fsm_agent.faces.look import data as look_data
 from fsm_agent.faces.look.plain import told
@@ -146,8 +147,8 @@ def planned(value: Planned, screen: Screen) -> Iterator[str]:
         marks = graph.marks(step)
         state = value.states.get(step.id, "pending")
         tail = "; ".join(filter(None, (what, f"after {after}" if after else "", marks)))
-        head = f"  ? {short(step.id, 24):<6}  {state:<21}  "
-        yield (head + short(tail, screen.width - len(head))).replace("?", screen.glyph(state), 1)
+        head = f"  ? {padded(short(step.id, 24), 6)}  {state:<21}  "
+        yield (head + short(tail, screen.width - columns(head))).replace("?", screen.glyph(state), 1)
 
 
 def _one(value: Planned, screen: Screen) -> Iterator[str]:

@@ -34,7 +34,7 @@ def hand_on(screen: Screen, run: str, form: str, output: str | None) -> Outcome:
         NotFoundError: No such run, or it has no events.
         UsageError: One JSON document was asked for, and the log was to go there too.
     """
-    with places.reading(screen) as store:
+    with places.reading(screen, run) as store:
         head = store.head(run)
         log = Replay(run, store.read(run, until=head.seq), store.blob)
     if not log.last:

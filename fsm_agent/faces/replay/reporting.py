@@ -8,12 +8,12 @@ from typing import Any
 import attrs
 
 from fsm_agent.core.audit.audit import Audit
-from fsm_agent.core.errors import CorruptError, NotFoundError, UsageError
+from fsm_agent.core.errors import NotFoundError, UsageError
 from fsm_agent.core.replay.player import Replay
 from fsm_agent.core.replay.story import Story, story
 from fsm_agent.core.rules import table as tables
 from fsm_agent.faces.frame import places
-from fsm_agent.faces.frame.files import write_whole
+from fsm_agent.faces.frame.files import is_file, write_whole
 from fsm_agent.faces.frame.screen import Screen, safe
 from fsm_agent.faces.frame.spec import Outcome
 from fsm_agent.faces.look.data import head as head_data
@@ -42,9 +42,9 @@ def report(screen: Screen, *, log: str, output: str) -> Outcome:
     """Write the report of a run, or of a log file."""
     path = Path(log)
     if log == "-":
-        raw = read_stdin()
+        raw = read_stdin(screen)
         audit = audit_log(raw)
-    elif path.is_file() and not is_store(path):
+    elif is_file(path) and not is_store(path):
         try:
             data = path.read_bytes()
         except OSError as error:
@@ -53,37 +53,23 @@ def report(screen: Screen, *, log: str, output: str) -> Outcome:
         audit = audit_log(raw)
     else:
         raw, audit = _of_store(screen, log)
-    told = _told(raw, audit)
+    told = _told(raw)
     made = page(told, audit, raw)
     write_whole("report", output, made)
     return Outcome(Written(run=told.run.id, file=output, size=len(made), audit=audit))
 
 
-def _told(raw: bytes, audit: Audit) -> Story:
-    """Return what the log tells.
-
-    Raises:
-        CorruptError: It was forged so that it cannot be told; the audit's first finding is named.
-    """
-    try:
-        log = in_bytes(raw)
-        replay = Replay(log.run, log.records, log.blob)
-        return story(replay, table=with_lines(tables.from_canonical(replay.events[0].data["rules"])))
-    except Exception as error:
-        if not audit.findings:
-            raise
-        first = audit.findings[0]
-        raise CorruptError(
-            f"log of {audit.run}: it cannot be told, for its audit fails at event {first.seq} ({first.message}); "
-            "audit it to see all findings",
-            seq=first.seq,
-        ) from error
+def _told(raw: bytes) -> Story:
+    """Return what the log tells."""
+    log = in_bytes(raw)
+    replay = Replay(log.run, log.records, log.blob)
+    return story(replay, table=with_lines(tables.from_canonical(replay.events[0].data["rules"])))
 
 
 def _of_store(screen: Screen, run: str) -> tuple[bytes, Audit]:
     if run.endswith((".jsonl", ".html")) or "/" in run:
         raise NotFoundError(f"log {run}: there is no such file; check the path")
-    with places.reading(screen) as store:
+    with places.reading(screen, run) as store:
         kept = Heads.beside(store.location).read(run)
         checkpoints = [found.line for found in read_checkpoints(place_of(store.location), run)]
         out = io.BytesIO()

@@ -2,22 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
-from fsm_agent.core.audit.replay import events
-from fsm_agent.core.errors import NotFoundError
-from fsm_agent.core.events import Event
 from fsm_agent.core.replay.costs import Cost
 from fsm_agent.core.replay.whatif import Cell, Redecided, Static, WhatIf, to_json, what_if
 from fsm_agent.core.rules.rows import Row
 from fsm_agent.faces.frame.screen import Screen, duration, safe, wrapped
 from fsm_agent.faces.frame.spec import Outcome
-from fsm_agent.faces.replay.sources import log_of
+from fsm_agent.faces.replay.sources import logs_of
 from fsm_agent.runtime.configs import load_rules
-from fsm_agent.runtime.proof.logs import is_store, reading
 from fsm_agent.testing.hypothetical import Hypothetical, Story, beyond
 from fsm_agent.testing.scenario import load
 
@@ -44,33 +39,15 @@ def what_ifs(
 ) -> Outcome:
     """Ask another table about every decision of some logs."""
     table = load_rules(rules, params)
-    read = (log for source in logs for log in _logs(screen, source))  # one at a time, however many there are
+    read = (
+        log for source in logs for log in logs_of(screen, source)
+    )  # one at a time, however many there are
     if world is None:
         return Outcome(Asked(found=what_if(read, table), worlds=None))
     kept = list(read)
     found, scenario = what_if(kept, table), load(world)
     worlds = tuple(beyond(found, run, log, table, scenario, seed=seed) for run, log in kept)
     return Outcome(Asked(found=found, worlds=worlds))
-
-
-def _logs(screen: Screen, source: str) -> Iterator[tuple[str, list[Event]]]:
-    """Yield the logs that *source* stands for: a file, a run, every run of a store, every log of a directory."""
-    path = Path(source)
-    if is_store(path):
-        with reading(path) as store:
-            for info in store.runs():
-                yield info.run, list(events(info.run, store.read(info.run), store.blob))
-        return
-    names = [source]
-    if path.is_dir():
-        names = sorted(str(file) for file in path.glob("*.jsonl"))
-        if not names:
-            raise NotFoundError(
-                f"directory {source}: it holds no log (*.jsonl); name a log, a run or a directory of logs"
-            )
-    for name in names:
-        with log_of(screen, name) as log:
-            yield log.run, list(events(log.run, log.records, log.blob))
 
 
 # ── for people ────────────────────────────────────────────────────────────────────────────────────────────────

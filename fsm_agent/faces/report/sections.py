@@ -86,6 +86,7 @@ def verdict(told: Story, audit: Audit) -> Markup:
     )
     return join(
         tag("p", words, cls=f"verdict {audit.verdict}"),
+        _lost_end(audit),
         _findings(audit),
         _checks(audit),
         tag(
@@ -114,6 +115,18 @@ def verdict(told: Story, audit: Audit) -> Markup:
             cls="note",
         ),
     )
+
+
+def _lost_end(audit: Audit) -> Markup | None:
+    """Say so if the log ends before the head that is kept: what happened behind its end is not on this page."""
+    if audit.kept is None or audit.kept.seq <= audit.head.seq:
+        return None
+    words = (
+        f"This log ends at event {audit.head.seq}, but the head kept outside of it is event {audit.kept.seq}: its end was "
+        "cut off, or an older file was put back. What happened after its end is not on this page. Restore the newer "
+        "file and write the report again."
+    )
+    return tag("p", words, cls=f"verdict {audit.verdict}")
 
 
 def _pair(name: str, what: Part) -> Markup:

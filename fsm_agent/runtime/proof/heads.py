@@ -5,14 +5,17 @@ that the log does not reach means that the log has lost its end; what holds such
 """
 
 import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final, Protocol
 
 import attrs
+import orjson
 
 from fsm_agent.core.errors import CorruptError, StoreError
 from fsm_agent.core.events import Head
 from fsm_agent.stores.anchors import read_anchor, write_anchor
-from fsm_agent.stores.base import Store
+from fsm_agent.stores.base import RunInfo, Store
 
 ENV: Final = "FSM_AGENT_ANCHORS"
 """Names a directory of one's own for heads (another disk, another owner), one per store."""
@@ -133,9 +136,32 @@ class Heads:
             )
         raise CorruptError(
             f"log of {run}: it ends at event {seq}, but the head kept in {self.place} is event {kept.seq}; "
-            "its end was cut off: restore a backup, or take that head away if you mean to go on without it",
+            "its end was cut off, or an older file was put back: restore the newer one, or take that head away if you "
+            "mean to go on without it",
             seq=seq + 1,
         )
+
+    def behind(self, infos: Iterable[RunInfo]) -> Iterator[tuple[RunInfo, int]]:
+        """Yield the listed runs that end before their kept head, each with the seq of that head.
+
+        The file is read once, however many runs there are; what stands in the middle of a log is not looked at.
+
+        Raises:
+            CorruptError: What is kept there are no heads.
+            StoreUnusableError: They cannot be read.
+        """
+        if self.place is None:
+            return
+        listed = list(infos)
+        try:
+            lines = map(orjson.loads, Path(self.place).read_bytes().splitlines())
+            kept = {line["run"]: int(line["seq"]) for line in lines}
+        except (OSError, ValueError, KeyError, TypeError):  # a directory of heads, or what reading one says
+            heads = ((info.run, self.read(info.run)) for info in listed)
+            kept = {run: head.seq for run, head in heads if head is not None}
+        for info in listed:
+            if kept.get(info.run, 0) > info.head.seq:
+                yield info, kept[info.run]
 
 
 def _leads_to(store: Store, run: str, kept: Head) -> bool:

@@ -47,12 +47,12 @@ class Log(NamedTuple):
 
 def is_store(path: Path) -> bool:
     """Whether *path* is a store rather than an exported log."""
-    if path.is_dir():
+    if os.path.isdir(path):  # noqa: PTH112 - pathlib raises for names that are too long
         return (path / JSONL_MARK).exists()
     try:
         with path.open("rb") as file:
             return file.read(16) == b"SQLite format 3\x00"
-    except OSError:
+    except (OSError, ValueError):  # no path at all, such as one with NUL in it
         return False
 
 
