@@ -685,6 +685,14 @@ def test_a_collector_that_is_off_stays_off():
     assert gc.isenabled()
 
 
+def test_a_plan_is_what_its_document_says_whatever_digest_it_is_said_to_have():
+    one, other = planning.load(TRIP), planning.load({"steps": [step("only")]})
+    assert known.trusted(dict(one.doc), said=one.digest) is one
+    assert known.trusted(dict(one.doc), said=other.digest) is one
+    assert known.trusted({**one.doc, "goal": "another"}, said=one.digest).goal == "another"
+    assert known.trusted({"steps": one.doc["steps"]}, said=one.digest).goal == ""
+
+
 class Knot:
     """Garbage that only the collector finds: it holds itself."""
 

@@ -88,7 +88,7 @@ def _run_forked(run: Run, event: Event) -> None:
 
 
 def _plan_adopted(run: Run, event: Event) -> None:
-    plan: Plan = known.trusted(event.data["plan"], run.plan)
+    plan: Plan = known.trusted(event.data["plan"], run.plan, said=event.data["digest"])
     run.plan = plan
     run.plan_version = event.data["plan_version"]
     if "answers" in event.data:  # the first plan answers no replan
