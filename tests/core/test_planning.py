@@ -705,8 +705,9 @@ def test_who_reads_large_plans_again_and_again_does_not_keep_garbage_for_ever(mo
     monkeypatch.setattr(known, "_MOST", 5_000)
     plan = {"steps": [step(f"s{place}", args={"x": [1, [2]]}) for place in range(200)]}
     gc.collect()
-    garbage = weakref.ref(Knot())
+    garbage, kept = weakref.ref(Knot()), []
     for _ in range(20):
+        kept.append([[] for _ in range(500)])  # fewer than the collector looks at by itself
         planning.load(plan)
     assert garbage() is None
 

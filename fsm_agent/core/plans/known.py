@@ -16,9 +16,9 @@ _KNOWN: Final[WeakValueDictionary[str, Plan]] = WeakValueDictionary()
 _VERY_MANY: Final = 20_000
 """So many new objects that stay are far more than what else is new then."""
 _MOST: Final = 500_000
-"""So many are made old at once, at most, before the collector looks through all objects."""
+"""So many others become old along with them, at most, before the collector looks through all objects."""
 _OLD: Final = {"collections": 0, "since": 0}
-"""How often it had looked through all when objects were made old for the last time, and how many were since then."""
+"""How often it had looked through all when objects were made old for the last time, and how many others were since then."""
 
 
 @contextlib.contextmanager
@@ -32,24 +32,24 @@ def collecting_later() -> Iterator[None]:
         yield
         return
     gc.disable()
-    before = gc.get_count()[0]
+    before = gc.get_count()
     try:
         yield
     finally:
-        if gc.get_count()[0] - before > _VERY_MANY and not gc.get_freeze_count():
-            _make_old()
+        if gc.get_count()[0] - before[0] > _VERY_MANY and not gc.get_freeze_count():
+            _make_old(before)
         gc.enable()
 
 
-def _make_old() -> None:
+def _make_old(others: tuple[int, int, int]) -> None:
     """Count all objects among the old ones: that is what thawing does with what was frozen.
 
     The collector looks through the old ones when enough has come to them in its own way, which is counted anew from here on.
     Who reads large plans again and again would keep it from that for ever, and so keep all garbage of the process: therefore
-    whatever comes in this way is counted, too.
+    what comes in this way along with those that stay, *others* by generation, is counted, too.
     """
     collections = gc.get_stats()[2]["collections"]
-    (young, middle, old), (first, second, _) = gc.get_count(), gc.get_threshold()
+    (young, middle, old), (first, second, _) = others, gc.get_threshold()
     since = young + first * (middle + second * old)
     if collections == _OLD["collections"]:
         since += _OLD["since"]
