@@ -3,6 +3,7 @@
 A table that is not sound does not leave this module.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -150,13 +151,18 @@ def _base(folder: Path, lines: dict[str, int]) -> Callable[[str], Mapping[str, A
     return base
 
 
+def _is_file(path: Path) -> bool:
+    """Whether a file is at *path*; none is at what no file can be called."""
+    return os.path.isfile(path)  # noqa: PTH113 - pathlib raises for names that are too long
+
+
 def _rules_path(name: str | Path, folder: Path) -> Path:
     text = str(name)
     if text in rule_names():
         return _shipped(f"rules/{text}")
     path = folder / text
     if text.endswith(".toml"):
-        if path.is_file():
+        if _is_file(path):
             return path
         raise NotFoundError(
             f"rule table {text}: there is no such file; the shipped tables are {', '.join(rule_names())}"
@@ -242,7 +248,7 @@ def load_repairs(name: str | Path = REPAIRS) -> tuple[Repair, ...]:
     if text == REPAIRS:
         return _shipped_repairs()
     path = Path(name)
-    if not text.endswith(".toml") or not path.is_file():
+    if not text.endswith(".toml") or not _is_file(path):
         hint = "give a .toml file, repairs (the shipped ones) or none"
         raise NotFoundError(f"repairs {_short(text)}: there is no such file; {hint}")
     document, _ = _parse(path)

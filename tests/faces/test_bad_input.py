@@ -197,6 +197,10 @@ LONG = "x" * 300
         (f"report {LONG} -o x.html", 9),
         (f"audit r1 --head {LONG}", 9),
         (f"repl {LONG} -c status", 3),
+        (f"run desk --rules {LONG}.toml", 9),
+        (f"run desk --repairs {LONG}.toml", 9),
+        (f"run desk --tools {LONG}.py:tools", 3),
+        (f"rules show {LONG}.toml", 9),
     ],
 )
 def test_a_name_that_is_too_long_for_a_file_is_one_that_is_not_there(cli, words, code):

@@ -6,6 +6,7 @@ Loading runs the user's module, so whatever goes wrong there ends in one clear e
 import hashlib
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from collections.abc import Iterator
@@ -98,8 +99,9 @@ def _load_module(name: str, what: str) -> ModuleType:
 
 def _load_file(name: str, what: str) -> ModuleType:
     path = Path(name)
-    if not path.is_file():
-        found = "it is a directory" if path.is_dir() else "there is no such file"
+    if not os.path.isfile(path):  # noqa: PTH113 - pathlib raises for names that are too long
+        folder = os.path.isdir(path)  # noqa: PTH112 - as above
+        found = "it is a directory" if folder else "there is no such file"
         raise ToolboxError(f"{what}: {found}; give the path of a Python file")
     path = path.resolve()
     alias = f"fsm_agent_tools_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
