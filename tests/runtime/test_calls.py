@@ -230,6 +230,24 @@ def at_once(loop, coroutine, **_):
     return asyncio.Task(asyncio.sleep(0), loop=loop)
 
 
+def told_with(factory, tool):
+    """Return the outcome of a write whose task *factory* makes; it is told of once, and nothing is out after it."""
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        async with Shell(box("write")(tool)) as shell:
+            loop.set_task_factory(factory)
+            shell.start("tool")
+            loop.set_task_factory(None)
+            outcome = await shell.outcome()
+            assert not shell.calls.open_calls
+            assert not shell.calls.running("t", 1)
+        assert shell.silent()
+        return outcome
+
+    return asyncio.run(main())
+
+
 EAGER = [at_once, *([asyncio.eager_task_factory] if hasattr(asyncio, "eager_task_factory") else [])]
 
 
@@ -241,18 +259,7 @@ def test_a_call_that_ends_while_its_task_is_made_is_told_of_and_no_longer_out(fa
             raise error
         return 1
 
-    async def main():
-        async with Shell(box("write")(tool)) as shell:
-            asyncio.get_running_loop().set_task_factory(factory)
-            shell.start("tool")
-            asyncio.get_running_loop().set_task_factory(None)
-            outcome = await shell.outcome()
-            assert outcome.kind == ("value" if error is None else "error")
-            assert not shell.calls.open_calls
-            assert not shell.calls.running("t", 1)
-            assert shell.silent()
-
-    asyncio.run(main())
+    assert told_with(factory, tool).kind == ("value" if error is None else "error")
 
 
 def wrapped(loop, coroutine, **options):
@@ -294,34 +301,15 @@ def test_a_call_is_told_of_once_when_the_loop_puts_a_coroutine_around_its_task(f
             raise error
         return 1
 
-    async def main():
-        async with Shell(box("write")(tool)) as shell:
-            asyncio.get_running_loop().set_task_factory(factory)
-            shell.start("tool")
-            asyncio.get_running_loop().set_task_factory(None)
-            outcome = await shell.outcome()
-            assert outcome.kind == ("value" if error is None else "error")
-            assert not shell.calls.running("t", 1)
-        assert shell.silent()
-
-    asyncio.run(main())
+    assert told_with(factory, tool).kind == ("value" if error is None else "error")
 
 
 def test_a_call_whose_task_fails_before_the_tool_begins_is_told_of():
     async def tool():
         return 1
 
-    async def main():
-        async with Shell(box("write")(tool)) as shell:
-            asyncio.get_running_loop().set_task_factory(failing)
-            shell.start("tool")
-            asyncio.get_running_loop().set_task_factory(None)
-            outcome = await shell.outcome()
-            assert (outcome.kind, outcome.error["message"]) == ("error", "no span")
-            assert not shell.calls.running("t", 1)
-        assert shell.silent()
-
-    asyncio.run(main())
+    outcome = told_with(failing, tool)
+    assert (outcome.kind, outcome.error["message"]) == ("error", "no span")
 
 
 def test_a_long_message_is_cut_at_two_kilobytes_of_text_that_can_be_stored():
