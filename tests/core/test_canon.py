@@ -1,11 +1,15 @@
 """Canonical JSON: exact or refused, and the refusal says where."""
 
 import collections
+import datetime as dt
 import enum
 import hashlib
 import json
+import uuid
 from decimal import Decimal
 
+import attrs
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,8 +129,57 @@ def test_whether_a_value_is_exact_and_where_it_is_not_never_differ(value, depth)
         canon._check(value, "$", depth)
     except ValueRefusedError:
         assert not canon.exact(value, depth)
+        assert canon.written(value, depth) is None
     else:
         assert canon.exact(value, depth)
+        assert canon.written(value, depth) == canon.encode(value)
+
+
+class Grade(enum.StrEnum):
+    """Text that is more than text, and is written like text."""
+
+    A = "a"
+
+
+@attrs.define
+class Shop:
+    """What is written like an object."""
+
+    open: bool = True
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        (),
+        Word("x"),
+        Grade.A,
+        Colour.RED,
+        uuid.UUID(int=1),
+        dt.date(2024, 1, 1),
+        Shop(),
+        float("nan"),
+        2**63,
+        -(2**64),
+        orjson.Fragment(b"1"),
+        "\\\x00",
+        {"k": {"\\\x00": 1}},
+        {"n": 1, "k": ["\\", "\x00"]},
+    ],
+    ids=lambda odd: type(odd).__name__,
+)
+@pytest.mark.parametrize(
+    "wrap", [lambda v: v, lambda v: [1, "x", v], lambda v: {"a": [], "k": {"deep": [v]}}]
+)
+def test_what_is_written_like_something_else_is_not_held(odd, wrap):
+    assert canon.written(wrap(odd)) is None
+    with pytest.raises(ValueRefusedError):
+        canon.snapshot(wrap(odd))
+
+
+@pytest.mark.parametrize("fine", ["\\u0000", "\\\\u0000", {"\\u0000": ["\n", 1, None]}, '"', "\x01"])
+def test_text_that_only_looks_like_a_nul_where_it_is_written_is_held(fine):
+    assert canon.snapshot(fine) == (fine, canon.encode(fine))
 
 
 @pytest.mark.parametrize("fine", [1.5, 1, "x", "ä", None, True, [1], {"a": [None]}, [], {}])

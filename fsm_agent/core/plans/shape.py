@@ -69,10 +69,8 @@ def full(document: Any, faults: Faults, taken: Collection[str] = ()) -> tuple[di
     Raises:
         PlanError: The document is nested too deeply to be looked at.
     """
-    if canon.exact(document, _BELOW):
-        document = canon.decode(canon.encode(document))
-    else:
-        document = _cleaned(document, "", 0, faults)
+    data = canon.written(document, _BELOW)
+    document = _cleaned(document, "", 0, faults) if data is None else canon.decode(data)
     origin = Origin(bare=isinstance(document, list))
     if isinstance(document, list):
         document = {"steps": document}
