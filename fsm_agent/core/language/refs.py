@@ -29,6 +29,8 @@ _KINDS: Final[Mapping[type, str]] = {
 }
 
 Segment = str | int
+Place = str | tuple[Any, Segment]
+"""Where a value stands: a JSON pointer, or where that stands which it is a part of, and its key there."""
 
 _INDEX = r"\[(?:0|[1-9][0-9]{0,8})\]"
 _QUOTED = r'\["(?:[^"\\\x00-\x1f]|\\.)*"\]'
@@ -139,11 +141,11 @@ def _resolve(node: Any, scope: Mapping[str, Any]) -> Any:
     return node.value
 
 
-def parse(value: Any, at: str = "") -> Template:
+def parse(value: Any, at: Place = "") -> Template:
     """Read *value*, any JSON value, into a template. Keys of objects are never expanded.
 
     Args:
-        at: JSON pointer of *value* in its document, named in errors.
+        at: Where *value* stands in its document, named in errors.
 
     Raises:
         ExpressionError: A reference is malformed, or *value* is nested deeper than JSON values may be.
@@ -151,28 +153,30 @@ def parse(value: Any, at: str = "") -> Template:
     refs: list[Ref] = []
     node, fixed = _value(value, at, refs, 0)
     if node is None:
-        node = _Fixed(fixed)
+        node = _new(_Fixed, (fixed,))
     return _new(Template, (value, tuple(refs), not refs, node))
 
 
-def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Any, Any]:
+def _value(value: Any, at: Place, refs: list[Ref], depth: int) -> tuple[Any, Any]:
     """Return what resolves *value*, or None and the value with its ``$$`` undone where it has no reference."""
-    if type(value) is str:
-        return _text(value, at, refs)
-    if type(value) is not dict and type(value) is not list:
-        return None, value
+    kind = type(value)
+    if kind is dict:
+        pairs = value.items()
+    elif kind is list:
+        pairs = enumerate(value)
+    else:
+        return _text(value, at, refs) if kind is str else (None, value)
     if depth >= canon.MAX_DEPTH:
         raise ExpressionError(
-            f"value at {at[:200] or '/'}: it is nested deeper than {canon.MAX_DEPTH}; flatten it",
+            f"value at {_pointer(at)[:200] or '/'}: it is nested deeper than {canon.MAX_DEPTH}; flatten it",
             text="",
             at=0,
         )
-    pairs = value.items() if type(value) is dict else enumerate(value)
     moving = []
     base: Any = value  # copied when a part of it reads otherwise; what moves is filled in when it is resolved
     for key, item in pairs:
-        type_ = type(item)
-        if type_ is str:
+        kind = type(item)
+        if kind is str:
             if "$" not in item:
                 continue
             node: Any = _sole(item)
@@ -180,10 +184,9 @@ def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Any, Any]:
                 refs.append(node)
                 moving.append((key, node))
                 continue
-        elif type_ is not dict and type_ is not list:
+        elif kind is not dict and kind is not list:
             continue
-        pointer = f"{at}/{str(key).replace('~', '~0').replace('/', '~1')}"
-        node, fixed = _value(item, pointer, refs, depth + 1)
+        node, fixed = _value(item, (at, key), refs, depth + 1)
         if node is not None:
             moving.append((key, node))
         elif fixed is not item:
@@ -192,10 +195,19 @@ def _value(value: Any, at: str, refs: list[Ref], depth: int) -> tuple[Any, Any]:
     return (_new(_Tree, (base, tuple(moving))) if moving else None), base
 
 
+def _pointer(at: Place) -> str:
+    """Return *at* as a JSON pointer; it is asked for where something is wrong, and of few texts else."""
+    tail = ""
+    while type(at) is tuple:
+        at, key = at
+        tail = f"/{str(key).replace('~', '~0').replace('/', '~1')}{tail}"
+    return f"{at}{tail}"
+
+
 def _sole(text: str) -> Ref | None:
     """Return the reference that *text* is as a whole, if it is one of plain words, as most are; None: it has to be read."""
-    root, dot, name = text.partition(".")
-    if name.isidentifier() and dot and root[0] == "$" and root[1:].isidentifier() and text.isascii():
+    root, _, name = text.partition(".")
+    if name.isidentifier() and root[0] == "$" and root[1:].isidentifier() and text.isascii():
         return _new(Ref, (root, (name,), text))  # a field of a result, and so nearly every reference
     match = _PLAIN.fullmatch(text)
     if match is None:
@@ -203,7 +215,7 @@ def _sole(text: str) -> Ref | None:
     return Ref("$" + match[1], tuple(match[2].split(".")[1:]), text)
 
 
-def _text(text: str, at: str, refs: list[Ref]) -> tuple[Any, Any]:
+def _text(text: str, at: Place, refs: list[Ref]) -> tuple[Any, Any]:
     if "$" not in text:
         return None, text
     parts: list[str | Ref] = []
@@ -214,7 +226,7 @@ def _text(text: str, at: str, refs: list[Ref]) -> tuple[Any, Any]:
             parts.append(text[start : dollar + 1])
             pos = start = dollar + 2
         elif follower in ("{", "_") or follower.isalpha():
-            ref, end = read(text, dollar, at)
+            ref, end = read(text, dollar, _pointer(at))
             parts += (text[start:dollar], ref)
             pos = start = end
         else:

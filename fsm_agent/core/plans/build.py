@@ -28,21 +28,20 @@ from fsm_agent.core.signals import Decision
 
 NO_BUDGETS: Final = Budgets()
 """The budgets of a plan that has none: always this very value."""
-_NO_ARGS: Final = refs.parse({})
 _new: Final = tuple.__new__
 """Makes a dependency without a call of Python."""
 
 
 @attrs.define
 class Parsed:
-    """Expressions by text and templates by pointer: each is parsed once per document.
+    """Expressions by text and templates by the very value, which they hold: each is parsed once per document.
 
     ``standing`` are the steps that are taken over from another plan, by id, each with its very document: what that says
     was read before.
     """
 
     exprs: dict[str, expr.Expr] = attrs.field(factory=dict)
-    templates: dict[str, refs.Template] = attrs.field(factory=dict)
+    templates: dict[int, refs.Template] = attrs.field(factory=dict)
     standing: dict[str, tuple[Mapping[str, Any], Step]] = attrs.field(factory=dict)
 
     def take_over(self, docs: Iterable[Any], base: Plan) -> list[Any]:
@@ -77,15 +76,15 @@ class Parsed:
             self.exprs[text] = self.exprs[found.text] = found
         return found
 
-    def template(self, value: Any, at: str) -> refs.Template:
+    def template(self, value: Any, at: refs.Place) -> refs.Template:
         """Return *value*, which stands at *at*, as a template.
 
         Raises:
             ExpressionError: A reference in it is malformed.
         """
-        found = self.templates.get(at)
+        found = self.templates.get(id(value))
         if found is None:
-            found = self.templates[at] = refs.parse(value, at)
+            found = self.templates[id(value)] = refs.parse(value, at)
         return found
 
 
@@ -111,24 +110,24 @@ def build(doc: Mapping[str, Any], parsed: Parsed) -> dict[str, Any]:
     }
 
 
-def steps_of(docs: list[dict[str, Any]], prefix: str, at: str, parsed: Parsed) -> tuple[Step, ...]:
+def steps_of(docs: list[dict[str, Any]], prefix: str, at: refs.Place, parsed: Parsed) -> tuple[Step, ...]:
     """Return the steps of one plan; ids of a nested one begin with *prefix*, such as ``s4/``."""
     known = parsed.standing
     return tuple(
         [
             known[doc["id"]][1]
             if doc["id"] in known and known[doc["id"]][0] is doc
-            else _step(doc, prefix, f"{at}/{place}", parsed)
+            else _step(doc, prefix, (at, place), parsed)
             for place, doc in enumerate(docs)
         ]
     )
 
 
-def _step(doc: Mapping[str, Any], prefix: str, at: str, parsed: Parsed) -> Step:
-    fields: dict[str, Any] = {"args": _NO_ARGS, **doc}
+def _step(doc: Mapping[str, Any], prefix: str, at: refs.Place, parsed: Parsed) -> Step:
+    fields = {**doc}
     fields["id"] = prefix + doc["id"]
     if "args" in doc:
-        fields["args"] = parsed.template(doc["args"], f"{at}/args")
+        fields["args"] = parsed.template(doc["args"], (at, "args"))
     if "depends_on" in doc:
         fields["depends_on"] = tuple(
             [
@@ -150,13 +149,15 @@ _MADE: Final = frozenset(
 """The rarer keys whose value in a step is another than in its document."""
 
 
-def _make(fields: dict[str, Any], doc: Mapping[str, Any], prefix: str, at: str, parsed: Parsed) -> None:
+def _make(
+    fields: dict[str, Any], doc: Mapping[str, Any], prefix: str, at: refs.Place, parsed: Parsed
+) -> None:
     """Let *fields* hold what the keys of :data:`_MADE` in *doc* mean."""
     for key in [key for key in doc if key in _MADE]:
         value = fields.pop(key)
         match key:
             case "for_each":
-                fields[key] = parsed.template(value, f"{at}/{key}")
+                fields[key] = parsed.template(value, (at, key))
             case "done_when" | "when":
                 fields[key] = parsed.expr(value)
             case "produces":
@@ -167,7 +168,7 @@ def _make(fields: dict[str, Any], doc: Mapping[str, Any], prefix: str, at: str, 
                 fields[key[:-2] + "_us"] = round(value * 1e6)
             case "alternatives":
                 fields[key] = tuple(
-                    Alternative(tool=a["tool"], args=parsed.template(a["args"], f"{at}/{key}/{place}/args"))
+                    Alternative(tool=a["tool"], args=parsed.template(a["args"], (((at, key), place), "args")))
                     for place, a in enumerate(value)
                 )
             case "on_failure":
@@ -182,7 +183,9 @@ def _make(fields: dict[str, Any], doc: Mapping[str, Any], prefix: str, at: str, 
                     cost_micros=micros(value.get("cost", "0")),
                 )
             case "plan":
-                fields[key] = steps_of(value["steps"], f"{prefix}{doc['id']}/", f"{at}/plan/steps", parsed)
+                fields[key] = steps_of(
+                    value["steps"], f"{prefix}{doc['id']}/", ((at, "plan"), "steps"), parsed
+                )
             case "budgets":
                 fields[key] = budgets(value)
             case _:  # "replaces"

@@ -5,15 +5,16 @@ Types only. :mod:`fsm_agent.core.plans.planning` reads a document into them and 
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import attrs
 
 from fsm_agent.core.language.expr import Expr
-from fsm_agent.core.language.refs import Template
+from fsm_agent.core.language.refs import Template, parse
 from fsm_agent.core.signals import Decision
 
 SIGNAL_ANY = "*"
+_NO_ARGS: Final = parse({})
 
 
 class Dependency(NamedTuple):
@@ -59,6 +60,9 @@ class OnFailure:
     say: str = ""
 
 
+_NO_ROWS: Final[Mapping[str, OnFailure]] = {}
+
+
 @attrs.frozen(kw_only=True)
 class Estimate:
     """What a step is expected to cost: tokens, seconds, and money in millionths of the unit."""
@@ -96,18 +100,19 @@ class Alternative:
     args: Template
 
 
-@attrs.define(kw_only=True, eq=False)
+@attrs.define(eq=False)
 class OpenStep:
     """The fields of a :class:`Step`, while it is being made.
 
     A frozen class fills in each field by a call, and a step has many: made open and closed then, it takes a quarter of
-    the time.
+    the time. They are given by name; what can only be so is looked up one by one where it is not given, and that takes
+    longer than all the rest.
     """
 
     id: str
     description: str = ""
     tool: str | None = None
-    args: Template
+    args: Template = _NO_ARGS
     depends_on: tuple[Dependency, ...] = ()
     join: str = "all"
     produces: tuple[str, ...] | None = None
@@ -120,7 +125,7 @@ class OpenStep:
     timeout_us: int | None = None
     replaces: str | None = None
     alternatives: tuple[Alternative, ...] = ()
-    on_failure: Mapping[str, OnFailure] = attrs.field(factory=dict)
+    on_failure: Mapping[str, OnFailure] = _NO_ROWS
     approvers: int = 1
     estimate: Estimate | None = None
     for_each: Template | None = None
