@@ -112,7 +112,7 @@ def _call(box: _Toolbox, step: Step, name: str, args: Template, at: str, before:
         fix = f"{box.faults.near(name, box.tools)}Tools here: {several(box.tools, 40)}"
         box.faults.add(f"{at}/tool", "unknown-tool", f"there is no tool {quoted(name)}", fix)
         return
-    _arguments(box.faults, tool, args, f"{at}/args", offered=step.tool is None)
+    _arguments(box.faults, tool, args, at, offered=step.tool is None)
     for needed in tool.requires:
         if not before & box.bits[needed]:
             found = f"{name!r} requires that {needed!r} is done before, and no ancestor surely does it"
@@ -128,10 +128,11 @@ def _call(box: _Toolbox, step: Step, name: str, args: Template, at: str, before:
 
 
 def _arguments(faults: Faults, tool: ToolSpec, args: Template, at: str, *, offered: bool) -> None:
-    """Check *args* against the signature of *tool*; *offered*: the engine adds arguments of its own."""
+    """Check *args* of what stands at *at* against the signature of *tool*; *offered*: the engine adds arguments of its own."""
     given: Mapping[str, Any] = args.source
     if tool.takes(given) or tool.takes(given, args.whole()):
         return  # what has references in it is of the type that is written, or is not known before the run
+    at = f"{at}/args"
     known = {parameter.name: parameter for parameter in tool.parameters}
     for name in given:
         if name not in known and not tool.extra_arguments:

@@ -38,7 +38,7 @@ SAFE_DECISIONS: Final[Mapping[str, tuple[Decision, ...]]] = {
     },
 }
 """For each signal that ``on_failure`` may name, what a plan may decide: only what is safer than the table."""
-_TEXTS: Final = {str}
+_TEXTS: Final = frozenset({str})
 _NEEDS: Final = (
     ("max_parallel", "for_each"),
     ("on_item_failure", "for_each"),
@@ -75,8 +75,8 @@ def normal(document: dict[str, Any], form: Form) -> dict[str, Any]:
 
 
 def _depends_on(form: Form, value: Any, at: str) -> list[Any] | None:
-    if type(value) is list and set(map(type, value)) == _TEXTS:
-        return value  # nothing but ids, as nearly always
+    if type(value) is list and _TEXTS.issuperset(map(type, value)):
+        return value or None  # nothing but ids, as nearly always
     return read.each(form, value, at, _dependency)
 
 

@@ -116,14 +116,15 @@ def every(steps: Iterable[Step]) -> Iterator[Step]:
     """Yield every step that the plan states, those of nested plans and of batches included."""
     for step in steps:
         yield step
-        yield from every(step.plan)
+        if step.plan:
+            yield from every(step.plan)
 
 
 def walk(steps: Iterable[Step]) -> Iterator[Step]:
     """Yield every step that is a task from the beginning, each before its parts: all but what batches will grow."""
     for step in steps:
         yield step
-        if step.for_each is None:
+        if step.plan and step.for_each is None:
             yield from walk(step.plan)
 
 

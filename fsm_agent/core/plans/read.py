@@ -109,7 +109,7 @@ def identifier(form: Form, value: Any, at: str) -> str | None:
     """Read an id."""
     if type(value) is not str:
         form.faults.bad_type(at, value, "an id, as text")
-    elif len(value) > MAX_ID or not _ID.fullmatch(value):
+    elif len(value) > MAX_ID or not ((value.isascii() and value.isidentifier()) or _ID.fullmatch(value)):
         fix = f"letters, digits and _ are allowed, then also . and -, at most {MAX_ID} characters"
         form.faults.add(at, "bad-id", f"{quoted(value)} is no id", fix)
     elif value in RESERVED:
