@@ -168,7 +168,7 @@ def _value(value: Any, at: Place, refs: list[Ref], depth: int) -> tuple[Any, Any
         return _text(value, at, refs) if kind is str else (None, value)
     if depth >= canon.MAX_DEPTH:
         raise ExpressionError(
-            f"value at {_pointer(at)[:200] or '/'}: it is nested deeper than {canon.MAX_DEPTH}; flatten it",
+            f"value at {pointer(at)[:200] or '/'}: it is nested deeper than {canon.MAX_DEPTH}; flatten it",
             text="",
             at=0,
         )
@@ -195,7 +195,7 @@ def _value(value: Any, at: Place, refs: list[Ref], depth: int) -> tuple[Any, Any
     return (_new(_Tree, (base, tuple(moving))) if moving else None), base
 
 
-def _pointer(at: Place) -> str:
+def pointer(at: Place) -> str:
     """Return *at* as a JSON pointer; it is asked for where something is wrong, and of few texts else."""
     tail = ""
     while type(at) is tuple:
@@ -226,7 +226,7 @@ def _text(text: str, at: Place, refs: list[Ref]) -> tuple[Any, Any]:
             parts.append(text[start : dollar + 1])
             pos = start = dollar + 2
         elif follower in ("{", "_") or follower.isalpha():
-            ref, end = read(text, dollar, _pointer(at))
+            ref, end = read(text, dollar, pointer(at))
             parts += (text[start:dollar], ref)
             pos = start = end
         else:

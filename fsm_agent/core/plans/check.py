@@ -12,8 +12,8 @@ import attrs
 
 from fsm_agent.core.errors import Fault
 from fsm_agent.core.language import refs
-from fsm_agent.core.language.refs import Template
-from fsm_agent.core.plans.faults import Faults, cut, pointer, quoted, several
+from fsm_agent.core.language.refs import Place, Template
+from fsm_agent.core.plans.faults import Faults, cut, quoted, several
 from fsm_agent.core.plans.graph import level
 from fsm_agent.core.plans.plan import Plan, Step
 from fsm_agent.core.signals import Effect
@@ -49,13 +49,13 @@ def check(
     return tuple(faults.found)
 
 
-def _steps(box: _Toolbox, steps: Sequence[Step], at: str, prefix: str, before: int) -> int:
+def _steps(box: _Toolbox, steps: Sequence[Step], at: Place, prefix: str, before: int) -> int:
     """Check *steps*, which start after the tools in the mask *before* are done; return what they do for sure."""
     if not box.bits:  # no tool wants another one before it, so the order of the steps does not matter
         for place, step in enumerate(steps):
-            _step(box, step, f"{at}/{place}", before)
+            _step(box, step, (at, place), before)
         return before
-    graph = level(steps, at, prefix, Faults())
+    graph = level(steps, "", prefix, Faults())
     done: dict[int, int] = {}
     certain: set[int] = set()
     surely = 0
@@ -71,21 +71,21 @@ def _steps(box: _Toolbox, steps: Sequence[Step], at: str, prefix: str, before: i
             mask = done[edges[0]]
             for target in edges:
                 mask &= done[target]
-        own = _step(box, step, f"{at}/{place}", mask)
+        own = _step(box, step, (at, place), mask)
         done[place] = mask | own
         waits = all(target in certain for target in edges) if step.join == "all" else not edges
         if waits and step.when is None and not step.optional:
             certain.add(place)
             surely |= own
     for place in set(range(len(steps))) - set(graph.order):  # in a cycle: what comes before it is not asked
-        _step(box, steps[place], f"{at}/{place}", ~0)
+        _step(box, steps[place], (at, place), ~0)
     return surely
 
 
-def _step(box: _Toolbox, step: Step, at: str, before: int) -> int:
+def _step(box: _Toolbox, step: Step, at: Place, before: int) -> int:
     """Check one step; return the mask of tools that are done for sure when it is done."""
     if step.plan:
-        return _steps(box, step.plan, f"{at}/plan/steps", f"{step.id}/", before)
+        return _steps(box, step.plan, ((at, "plan"), "steps"), f"{step.id}/", before)
     name = step.tool if step.tool is not None else box.default
     if step.done_when is None and name is not None and box.faults.warnings:
         fix = 'add "done_when", such as "len(items) > 0"; what cannot be checked can be split further'
@@ -94,52 +94,50 @@ def _step(box: _Toolbox, step: Step, at: str, before: int) -> int:
         if step.args.source:
             fix = "name a tool; the question to the person is the description"
             box.faults.add(
-                f"{at}/args", "arguments-without-tool", "a step without a tool takes no arguments", fix
+                (at, "args"), "arguments-without-tool", "a step without a tool takes no arguments", fix
             )
         return 0
     _call(box, step, name, step.args, at, before)
     mask = box.bits.get(name, 0)
     for place, alternative in enumerate(step.alternatives):
-        _call(box, step, alternative.tool, alternative.args, f"{at}/alternatives/{place}", before)
+        _call(box, step, alternative.tool, alternative.args, ((at, "alternatives"), place), before)
         mask &= box.bits.get(alternative.tool, 0)
     return mask
 
 
-def _call(box: _Toolbox, step: Step, name: str, args: Template, at: str, before: int) -> None:
+def _call(box: _Toolbox, step: Step, name: str, args: Template, at: Place, before: int) -> None:
     """Check that the tool *name* can be called with *args* after the tools in *before* are done."""
     tool = box.tools.get(name)
     if tool is None:
         fix = f"{box.faults.near(name, box.tools)}Tools here: {several(box.tools, 40)}"
-        box.faults.add(f"{at}/tool", "unknown-tool", f"there is no tool {quoted(name)}", fix)
+        box.faults.add((at, "tool"), "unknown-tool", f"there is no tool {quoted(name)}", fix)
         return
     _arguments(box.faults, tool, args, at, offered=step.tool is None)
     for needed in tool.requires:
         if not before & box.bits[needed]:
             found = f"{name!r} requires that {needed!r} is done before, and no ancestor surely does it"
             fix = f"add a step with {needed!r} and let {step.id!r} depend on it, not optionally"
-            box.faults.add(f"{at}/tool", "requires-not-done", found, fix)
+            box.faults.add((at, "tool"), "requires-not-done", found, fix)
     if box.faults.warnings and not tool.reconcile and tool.effect in (Effect.WRITE, Effect.IRREVERSIBLE):
         found = f"{name!r} writes, and nothing can look up whether it did"
         fix = "give the tool a reconcile probe; without one a lost reply becomes a question to a person"
-        box.faults.warn(f"{at}/tool", "no-probe", found, fix)
+        box.faults.warn((at, "tool"), "no-probe", found, fix)
 
 
 # ── arguments ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _arguments(faults: Faults, tool: ToolSpec, args: Template, at: str, *, offered: bool) -> None:
+def _arguments(faults: Faults, tool: ToolSpec, args: Template, at: Place, *, offered: bool) -> None:
     """Check *args* of what stands at *at* against the signature of *tool*; *offered*: the engine adds arguments of its own."""
     given: Mapping[str, Any] = args.source
     if tool.takes(given) or tool.takes(given, args.whole()):
         return  # what has references in it is of the type that is written, or is not known before the run
-    at = f"{at}/args"
+    at = (at, "args")
     known = {parameter.name: parameter for parameter in tool.parameters}
     for name in given:
         if name not in known and not tool.extra_arguments:
             fix = f"{faults.near(name, known)}Its arguments: {several(known, 40)}"
-            faults.add(
-                pointer(at, name), "unknown-argument", f"{tool.name!r} has no argument {quoted(name)}", fix
-            )
+            faults.add((at, name), "unknown-argument", f"{tool.name!r} has no argument {quoted(name)}", fix)
     for parameter in tool.parameters:
         if parameter.name in tool.secret and is_secret(given.get(parameter.name)):
             continue  # its value is in no log, and nobody here knows its type
@@ -148,13 +146,13 @@ def _arguments(faults: Faults, tool: ToolSpec, args: Template, at: str, *, offer
             if fault:
                 found, _, fix = fault.rpartition("; ")
                 found = f"{tool.name!r}: the argument {parameter.name!r} {found}"
-                faults.add(pointer(at, parameter.name), "bad-argument", found, fix)
+                faults.add((at, parameter.name), "bad-argument", found, fix)
         elif parameter.required and not offered:
             found = f"{tool.name!r} needs the argument {parameter.name!r}"
             faults.add(at, "missing-argument", found, "give it, as a value or a reference")
     for name in tool.secret:
         if name in given:
-            _secret(faults, refs.parse(given[name]), name, pointer(at, name))
+            _secret(faults, refs.parse(given[name]), name, (at, name))
 
 
 def _argument(parameter: Parameter, args: Template) -> str:
@@ -171,7 +169,7 @@ def _is_whole(template: Template) -> bool:
     return len(template.refs) == 1 and template.source == template.refs[0].text
 
 
-def _secret(faults: Faults, template: Template, name: str, at: str) -> None:
+def _secret(faults: Faults, template: Template, name: str, at: Place) -> None:
     if template.constant:
         found = f"the secret {name!r} is written into the plan"
         faults.warn(at, "secret-in-plan", found, "give it as an input and refer to it, such as $inputs.token")

@@ -5,6 +5,8 @@ from collections.abc import Collection, Sequence
 from typing import Any, Final
 
 from fsm_agent.core.errors import Fault, PlanError
+from fsm_agent.core.language import refs
+from fsm_agent.core.language.refs import Place
 
 _FUEL: Final = 20_000
 """Names compared for all "did you mean" of one plan together; a plan full of typos must not cost minutes."""
@@ -30,16 +32,17 @@ class Faults:
         self.warnings = warnings
         self._fuel = _FUEL
 
-    def add(self, at: str, code: str, message: str, fix: str) -> None:
-        """Note that the plan is refused for what stands at the JSON pointer *at*."""
-        self.found.append(Fault(at=at, code=code, message=message, fix=fix))
+    def add(self, at: Place, code: str, message: str, fix: str) -> None:
+        """Note that the plan is refused for what stands at *at*."""
+        self.found.append(Fault(at=refs.pointer(at), code=code, message=message, fix=fix))
 
-    def warn(self, at: str, code: str, message: str, fix: str) -> None:
+    def warn(self, at: Place, code: str, message: str, fix: str) -> None:
         """Note what deserves a look but refuses nothing."""
         if self.warnings:
-            self.found.append(Fault(at=at, code=code, message=message, fix=fix, severity="warning"))
+            here = refs.pointer(at)
+            self.found.append(Fault(at=here, code=code, message=message, fix=fix, severity="warning"))
 
-    def bad_type(self, at: str, value: Any, wanted: str) -> None:
+    def bad_type(self, at: Place, value: Any, wanted: str) -> None:
         """Note that *value* is of the wrong type; *wanted* says in words what is allowed."""
         self.add(at, "bad-type", f"{shown(value)} was found", f"give {wanted}")
 
@@ -57,7 +60,7 @@ class Faults:
 
 def pointer(at: str, key: str) -> str:
     """Return the JSON pointer of member *key* of what stands at *at*."""
-    return f"{at}/{key.replace('~', '~0').replace('/', '~1')}"
+    return refs.pointer((at, key))
 
 
 def shown(value: Any) -> str:

@@ -17,9 +17,11 @@ A faulty value is left out, so that the rest can still be looked at.
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from fsm_agent.core.language import refs
+from fsm_agent.core.language.refs import Place
 from fsm_agent.core.plans import numbers as plannumbers
 from fsm_agent.core.plans import read
-from fsm_agent.core.plans.faults import pointer, quoted, several
+from fsm_agent.core.plans.faults import quoted, several
 from fsm_agent.core.plans.plan import SIGNAL_ANY
 from fsm_agent.core.plans.read import Form, Reader
 from fsm_agent.core.signals import HOME, LEGAL_DECISIONS, Decision
@@ -74,13 +76,13 @@ def normal(document: dict[str, Any], form: Form) -> dict[str, Any]:
 # ── parts of a step ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _depends_on(form: Form, value: Any, at: str) -> list[Any] | None:
+def _depends_on(form: Form, value: Any, at: Place) -> list[Any] | None:
     if type(value) is list and _TEXTS.issuperset(map(type, value)):
         return value or None  # nothing but ids, as nearly always
     return read.each(form, value, at, _dependency)
 
 
-def _dependency(form: Form, value: Any, at: str) -> str | dict[str, Any] | None:
+def _dependency(form: Form, value: Any, at: Place) -> str | dict[str, Any] | None:
     if type(value) is str:
         return value
     if type(value) is not dict:
@@ -93,7 +95,7 @@ def _dependency(form: Form, value: Any, at: str) -> str | dict[str, Any] | None:
     return out if "optional" in out else str(out["id"])
 
 
-def _precondition(form: Form, value: Any, at: str) -> dict[str, Any] | None:
+def _precondition(form: Form, value: Any, at: Place) -> dict[str, Any] | None:
     if type(value) is str:
         check = read.condition(form, value, at)
         return {"check": check} if check else None
@@ -102,7 +104,7 @@ def _precondition(form: Form, value: Any, at: str) -> dict[str, Any] | None:
     return out if "check" in out else None
 
 
-def _alternative(form: Form, value: Any, at: str) -> dict[str, Any] | None:
+def _alternative(form: Form, value: Any, at: Place) -> dict[str, Any] | None:
     out = read.members(form, value, at, {"tool": read.name, "args": read.arguments})
     if value == {}:
         form.faults.add(
@@ -111,13 +113,13 @@ def _alternative(form: Form, value: Any, at: str) -> dict[str, Any] | None:
     return out or None
 
 
-def _on_failure(form: Form, value: Any, at: str) -> dict[str, Any] | None:
+def _on_failure(form: Form, value: Any, at: Place) -> dict[str, Any] | None:
     if type(value) is not dict:
         form.faults.bad_type(at, value, 'an object such as {"*": "escalate"}')
         return None
     out = {}
     for signal, row in value.items():
-        here = pointer(at, signal)
+        here = (at, signal)
         allowed = SAFE_DECISIONS.get(signal)
         if allowed is None:
             near = form.faults.near(signal, SAFE_DECISIONS)
@@ -141,7 +143,7 @@ def _on_failure(form: Form, value: Any, at: str) -> dict[str, Any] | None:
 def _decision(allowed: Iterable[Decision]) -> Reader:
     words = [decision.value for decision in allowed]
 
-    def one(form: Form, value: Any, at: str) -> str | None:
+    def one(form: Form, value: Any, at: Place) -> str | None:
         if value in words:
             return str(value)
         if type(value) is not str:
@@ -154,17 +156,17 @@ def _decision(allowed: Iterable[Decision]) -> Reader:
     return one
 
 
-def _estimate(form: Form, value: Any, at: str) -> dict[str, Any] | None:
+def _estimate(form: Form, value: Any, at: Place) -> dict[str, Any] | None:
     return read.members(form, value, at, _ESTIMATE) or None
 
 
-def _share(form: Form, value: Any, at: str) -> str | float | None:
+def _share(form: Form, value: Any, at: Place) -> str | float | None:
     if type(value) is str:
         return _ON_ITEM_FAILURE(form, value, at)  # type: ignore[no-any-return]
     return plannumbers.share(form.faults, value, at)
 
 
-def budgets(form: Form, value: Any, at: str) -> dict[str, Any] | None:
+def budgets(form: Form, value: Any, at: Place) -> dict[str, Any] | None:
     """Read the limits of a run."""
     out = read.members(form, value, at, _BUDGETS)
     for key, kept in out.get("reserve", {}).items():
@@ -172,26 +174,26 @@ def budgets(form: Form, value: Any, at: str) -> dict[str, Any] | None:
         if limit is not None and float(kept) > float(limit):
             fix = "keep back less than the budget"
             form.faults.add(
-                f"{at}/reserve/{key}", "reserve-too-large", f"{kept} of {limit} are kept back", fix
+                ((at, "reserve"), key), "reserve-too-large", f"{kept} of {limit} are kept back", fix
             )
     return out or None
 
 
-def _reserve(form: Form, value: Any, at: str) -> dict[str, Any] | None:
+def _reserve(form: Form, value: Any, at: Place) -> dict[str, Any] | None:
     return read.members(form, value, at, _RESERVE) or None
 
 
 # ── steps ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _plan(form: Form, value: Any, at: str) -> dict[str, Any] | None:
+def _plan(form: Form, value: Any, at: Place) -> dict[str, Any] | None:
     out = read.members(form, value, at, {"steps": _steps})
     if type(value) is dict and value.get("steps") is None:
         form.faults.add(at, "no-steps", "the nested plan has no steps", "give at least one step")
     return out or None
 
 
-def _steps(form: Form, value: Any, at: str) -> list[dict[str, Any]] | None:
+def _steps(form: Form, value: Any, at: Place) -> list[dict[str, Any]] | None:
     if type(value) is not list:
         form.faults.bad_type(at, value, "an array of steps")
         return []
@@ -199,7 +201,7 @@ def _steps(form: Form, value: Any, at: str) -> list[dict[str, Any]] | None:
         form.faults.add(at, "no-steps", "the plan has no steps", "give at least one step")
     known = form.parsed if form.parsed.standing else None
     out = [
-        step if known and known.stands(step) else _step(form, step, f"{at}/{place}")
+        step if known and known.stands(step) else _step(form, step, (at, place))
         for place, step in enumerate(value)
     ]
     new_names = {step["replaces"]: step["id"] for step in out if "replaces" in step}
@@ -221,16 +223,16 @@ def _rebound(dependency: str | dict[str, Any], new_names: Mapping[str, str]) -> 
     return new_names.get(dependency, dependency)
 
 
-def _step(form: Form, value: Any, at: str) -> dict[str, Any]:
+def _step(form: Form, value: Any, at: Place) -> dict[str, Any]:
     """Read one step; one without a usable id gets a stand-in that no reference can name."""
     out = read.members(form, value, at, STEP)
     if "id" not in out or "tool" not in out or not _TIED.isdisjoint(value):
         _whole(form, value, out, at)  # else no key excludes or needs another
     if "done_when" in out:
         names = dict.fromkeys(out["produces"], True) if out.get("produces") else None
-        _replace(out, "done_when", read.condition(form, out["done_when"], f"{at}/done_when", names))
+        _replace(out, "done_when", read.condition(form, out["done_when"], (at, "done_when"), names))
     if "on_failure" in out:
-        _replace(out, "on_failure", _skipping(form, out, f"{at}/on_failure"))
+        _replace(out, "on_failure", _skipping(form, out, (at, "on_failure")))
     if "alternatives" in out:
         out["alternatives"] = _completed(form, out, at)
     if "args" in out and not out["args"]:
@@ -238,24 +240,24 @@ def _step(form: Form, value: Any, at: str) -> dict[str, Any]:
     return out
 
 
-def _whole(form: Form, value: Any, out: dict[str, Any], at: str) -> None:
+def _whole(form: Form, value: Any, out: dict[str, Any], at: Place) -> None:
     """See that the step *value*, read as *out*, has an id, and keys that go together."""
     read.missing(form, value, at, "id")
     if "id" not in out:
         written = value.get("id") if type(value) is dict else None
-        out["id"] = written if type(written) is str else f"?{at}"
+        out["id"] = written if type(written) is str else f"?{refs.pointer(at)}"
     if type(value) is dict:
         given = {key for key, item in value.items() if item is not None and (key, item) not in _NOT_SAID}
         _fit_together(form, given, at)
 
 
-def _skipping(form: Form, step: Mapping[str, Any], at: str) -> dict[str, Any] | None:
+def _skipping(form: Form, step: Mapping[str, Any], at: Place) -> dict[str, Any] | None:
     """Return what the step decides on failures, if it says anything; only an optional one is skipped."""
     rows: dict[str, Any] = step["on_failure"]
     for signal, row in rows.items():
         if row["decide"] == Decision.SKIP and not step.get("optional"):
             fix = 'say "optional": true, or decide escalate or abort'
-            here = pointer(at, signal)
+            here = (at, signal)
             form.faults.add(here, "skip-needs-optional", "only an optional step may be skipped", fix)
     return rows or None
 
@@ -267,7 +269,7 @@ def _replace(out: dict[str, Any], key: str, value: Any) -> None:
         out[key] = value
 
 
-def _fit_together(form: Form, given: set[str], at: str) -> None:
+def _fit_together(form: Form, given: set[str], at: Place) -> None:
     """Note keys of one step that exclude or need each other."""
     add = form.faults.add
     if "plan" in given:
@@ -275,27 +277,27 @@ def _fit_together(form: Form, given: set[str], at: str) -> None:
             if key in given:
                 code = "tool-and-plan" if key == "tool" else "not-with-plan"
                 fix = "drop one of them" if key == "tool" else f"give {key!r} to the steps of its plan"
-                add(f"{at}/{key}", code, f"a step with a plan has no {key!r}", fix)
+                add((at, key), code, f"a step with a plan has no {key!r}", fix)
     elif not given & {"tool", "description"}:
         fix = "give a tool; or a description alone, for the default tool or a person; or a nested plan"
         add(at, "nothing-to-do", "the step has no tool, no description and no plan", fix)
     for key, needed in _NEEDS:
         if key in given and needed not in given:
             add(
-                f"{at}/{key}",
+                (at, key),
                 f"needs-{needed.replace('_', '-')}",
                 f"{key!r} means something only with {needed!r}",
                 "drop it",
             )
 
 
-def _completed(form: Form, step: Mapping[str, Any], at: str) -> list[dict[str, Any]]:
+def _completed(form: Form, step: Mapping[str, Any], at: Place) -> list[dict[str, Any]]:
     """Return the alternatives with both tool and args, what one leaves out taken from the step."""
     out = []
     own = {"tool": step.get("tool"), "args": step.get("args", {})}
     for place, alternative in enumerate(step["alternatives"]):
         whole = {**own, **alternative}
-        here = f"{at}/alternatives/{place}"
+        here = ((at, "alternatives"), place)
         if whole["tool"] is None:
             form.faults.add(
                 here, "missing-key", "neither the step nor the alternative names a tool", "name one"
@@ -312,31 +314,31 @@ def _completed(form: Form, step: Mapping[str, Any], at: str) -> list[dict[str, A
 # ── constraints ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _constraints(form: Form, value: Any, at: str, names: Mapping[str, bool]) -> list[dict[str, Any]] | None:
+def _constraints(form: Form, value: Any, at: Place, names: Mapping[str, bool]) -> list[dict[str, Any]] | None:
     """Read the constraints, now that the products of all steps, *names*, are known."""
     seen: set[str] = set()
 
-    def one(form: Form, value: Any, at: str) -> dict[str, Any] | None:
+    def one(form: Form, value: Any, at: Place) -> dict[str, Any] | None:
         out = read.members(form, value, at, _CONSTRAINT)
         read.missing(form, value, at, "key", "check")
         bind, key = out.pop("bind", None), out.get("key", "")
         if key and key in seen:
             form.faults.add(
-                f"{at}/key", "duplicate-key", f"the constraint {key!r} is there twice", "choose another key"
+                (at, "key"), "duplicate-key", f"the constraint {key!r} is there twice", "choose another key"
             )
         seen.add(key)
         if "check" in out:
-            _replace(out, "check", read.condition(form, out["check"], f"{at}/check", names, bind))
+            _replace(out, "check", read.condition(form, out["check"], (at, "check"), names, bind))
         return out if {"key", "check"} <= set(out) else None
 
     return read.each(form, value, at, one)
 
 
-def _bind(form: Form, value: Any, at: str) -> dict[str, str] | None:
+def _bind(form: Form, value: Any, at: Place) -> dict[str, str] | None:
     if type(value) is not dict:
         form.faults.bad_type(at, value, 'an object such as {"f": "flights"}')
         return None
-    return {key: item for key, item in value.items() if read.text(form, item, pointer(at, key))}
+    return {key: item for key, item in value.items() if read.text(form, item, (at, key))}
 
 
 def _products(steps: Iterable[Mapping[str, Any]]) -> Iterable[str]:

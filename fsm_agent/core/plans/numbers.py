@@ -4,6 +4,7 @@ import re
 from decimal import Decimal
 from typing import Any, Final
 
+from fsm_agent.core.language.refs import Place
 from fsm_agent.core.plans.faults import Faults, shown
 
 MAX_SECONDS: Final = 315_360_000
@@ -11,7 +12,7 @@ MAX_SECONDS: Final = 315_360_000
 _DECIMAL: Final = re.compile(r"(\d{1,12})(?:\.(\d{1,6}))?")
 
 
-def count(faults: Faults, value: Any, at: str, least: int, default: int | None) -> int | None:
+def count(faults: Faults, value: Any, at: Place, least: int, default: int | None) -> int | None:
     """Read a whole number from *least*; None if it equals *default*, or with a fault."""
     if type(value) is not int:
         faults.bad_type(at, value, f"a whole number from {least}")
@@ -22,7 +23,9 @@ def count(faults: Faults, value: Any, at: str, least: int, default: int | None) 
     return None if value == default else value
 
 
-def duration(faults: Faults, value: Any, at: str, least: float, default: float | None) -> int | float | None:
+def duration(
+    faults: Faults, value: Any, at: Place, least: float, default: float | None
+) -> int | float | None:
     """Read seconds from *least* to ten years; None if they equal *default*, or with a fault."""
     if type(value) not in (int, float):
         faults.bad_type(at, value, "a number of seconds")
@@ -40,7 +43,7 @@ def seconds(micros: int) -> int | float:
     return micros // 1_000_000 if micros % 1_000_000 == 0 else micros / 1e6
 
 
-def share(faults: Faults, value: Any, at: str) -> float | None:
+def share(faults: Faults, value: Any, at: Place) -> float | None:
     """Read a share between 0 and 1."""
     fix = "stop, collect, or a share between 0 and 1 such as 0.1"
     if type(value) not in (int, float):
@@ -52,7 +55,7 @@ def share(faults: Faults, value: Any, at: str) -> float | None:
     return float(value)
 
 
-def money(faults: Faults, value: Any, at: str, default: str | None) -> str | None:
+def money(faults: Faults, value: Any, at: Place, default: str | None) -> str | None:
     """Read an amount with at most six decimals, a number or a decimal string; return the shortest decimal string.
 
     None if it equals *default*, or with a fault.

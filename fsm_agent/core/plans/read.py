@@ -11,9 +11,10 @@ import attrs
 
 from fsm_agent.core.errors import ExpressionError
 from fsm_agent.core.language import expr
+from fsm_agent.core.language.refs import Place
 from fsm_agent.core.plans import numbers as plannumbers
 from fsm_agent.core.plans.build import Parsed
-from fsm_agent.core.plans.faults import Faults, cut, pointer, quoted
+from fsm_agent.core.plans.faults import Faults, cut, quoted
 
 _ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 MAX_ID: Final = 200
@@ -30,11 +31,11 @@ class Form:
     parsed: Parsed
 
 
-Reader = Callable[[Form, Any, str], Any]
-"""Takes a value that is not null and its pointer; gives the normal value, or None to leave the key out."""
+Reader = Callable[[Form, Any, Place], Any]
+"""Takes a value that is not null and its place; gives the normal value, or None to leave the key out."""
 
 
-def members(form: Form, value: Any, at: str, table: Mapping[str, Reader]) -> dict[str, Any]:
+def members(form: Form, value: Any, at: Place, table: Mapping[str, Reader]) -> dict[str, Any]:
     """Read an object whose keys are those of *table*."""
     out: dict[str, Any] = {}
     if type(value) is not dict:
@@ -45,15 +46,15 @@ def members(form: Form, value: Any, at: str, table: Mapping[str, Reader]) -> dic
         if reader is None:
             near = form.faults.near(key, table)
             fix = f"{near}Keys here: {', '.join(table)}"
-            form.faults.add(pointer(at, key), "unknown-key", f"the key {quoted(key)} is not known here", fix)
+            form.faults.add((at, key), "unknown-key", f"the key {quoted(key)} is not known here", fix)
         elif item is not None:
-            normal_value = reader(form, item, f"{at}/{key}")
+            normal_value = reader(form, item, (at, key))
             if normal_value is not None:
                 out[key] = normal_value
     return out
 
 
-def each(form: Form, value: Any, at: str, reader: Reader) -> list[Any] | None:
+def each(form: Form, value: Any, at: Place, reader: Reader) -> list[Any] | None:
     """Read an array; what *reader* gives None for is left out."""
     if type(value) is not list:
         form.faults.bad_type(at, value, "an array")
@@ -61,14 +62,14 @@ def each(form: Form, value: Any, at: str, reader: Reader) -> list[Any] | None:
     return [
         normal_value
         for place, item in enumerate(value)
-        if (normal_value := reader(form, item, f"{at}/{place}")) is not None
+        if (normal_value := reader(form, item, (at, place))) is not None
     ] or None
 
 
 # ── plain values ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def text(form: Form, value: Any, at: str) -> str | None:
+def text(form: Form, value: Any, at: Place) -> str | None:
     """Read text; empty text is none."""
     if type(value) is str:
         return value or None
@@ -76,7 +77,7 @@ def text(form: Form, value: Any, at: str) -> str | None:
     return None
 
 
-def expression(form: Form, value: Any, at: str) -> str | None:
+def expression(form: Form, value: Any, at: Place) -> str | None:
     """Read the text of an expression, which :func:`condition` looks at later."""
     if type(value) is str:
         return value
@@ -84,7 +85,7 @@ def expression(form: Form, value: Any, at: str) -> str | None:
     return None
 
 
-def flag(form: Form, value: Any, at: str) -> bool | None:
+def flag(form: Form, value: Any, at: Place) -> bool | None:
     """Read true or false; false is the default."""
     if type(value) is bool:
         return value or None
@@ -92,7 +93,7 @@ def flag(form: Form, value: Any, at: str) -> bool | None:
     return None
 
 
-def name(form: Form, value: Any, at: str) -> str | None:
+def name(form: Form, value: Any, at: Place) -> str | None:
     """Read the name of a tool or a field."""
     if type(value) is not str:
         form.faults.bad_type(at, value, "a name")
@@ -105,7 +106,7 @@ def name(form: Form, value: Any, at: str) -> str | None:
     return None
 
 
-def identifier(form: Form, value: Any, at: str) -> str | None:
+def identifier(form: Form, value: Any, at: Place) -> str | None:
     """Read an id."""
     if type(value) is not str:
         form.faults.bad_type(at, value, "an id, as text")
@@ -122,7 +123,7 @@ def identifier(form: Form, value: Any, at: str) -> str | None:
 def one_of(*allowed: str) -> Reader:
     """Return a reader of one of *allowed*, the first of which is the default."""
 
-    def one(form: Form, value: Any, at: str) -> str | None:
+    def one(form: Form, value: Any, at: Place) -> str | None:
         if value not in allowed:
             form.faults.bad_type(at, value, f"one of {', '.join(allowed)}")
             return None
@@ -131,7 +132,7 @@ def one_of(*allowed: str) -> Reader:
     return one
 
 
-def json_object(form: Form, value: Any, at: str) -> dict[str, Any] | None:
+def json_object(form: Form, value: Any, at: Place) -> dict[str, Any] | None:
     """Read an object with any content."""
     if type(value) is dict:
         return value
@@ -139,21 +140,19 @@ def json_object(form: Form, value: Any, at: str) -> dict[str, Any] | None:
     return None
 
 
-def anything(form: Form, value: Any, at: str) -> Any:
+def anything(form: Form, value: Any, at: Place) -> Any:
     """Take any value as it is."""
     del form, at
     return value
 
 
-def names(form: Form, value: Any, at: str) -> list[str]:
+def names(form: Form, value: Any, at: Place) -> list[str]:
     """Read an array of names, each once; an empty one is kept: it declares that there are none."""
     out = each(form, value, at, name) or []
     seen: set[str] = set()
     for place, item in enumerate(out):
         if item in seen:
-            form.faults.add(
-                f"{at}/{place}", "duplicate-name", f"{quoted(item)} is named twice", "name it once"
-            )
+            form.faults.add((at, place), "duplicate-name", f"{quoted(item)} is named twice", "name it once")
         seen.add(item)
     return out
 
@@ -161,7 +160,7 @@ def names(form: Form, value: Any, at: str) -> list[str]:
 def ignored(reader: Reader) -> Reader:
     """Return a reader that looks at the type and keeps nothing."""
 
-    def look(form: Form, value: Any, at: str) -> None:
+    def look(form: Form, value: Any, at: Place) -> None:
         reader(form, value, at)
 
     return look
@@ -170,7 +169,7 @@ def ignored(reader: Reader) -> Reader:
 # ── what is parsed ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def arguments(form: Form, value: Any, at: str) -> dict[str, Any] | None:
+def arguments(form: Form, value: Any, at: Place) -> dict[str, Any] | None:
     """Read arguments by name, with references in them."""
     if type(value) is not dict:
         form.faults.bad_type(at, value, "an object of arguments by name")
@@ -178,7 +177,7 @@ def arguments(form: Form, value: Any, at: str) -> dict[str, Any] | None:
     return value if references(form, value, at) else None
 
 
-def references(form: Form, value: Any, at: str) -> bool:
+def references(form: Form, value: Any, at: Place) -> bool:
     """Whether every reference in *value* is well-formed; note each that is not."""
     try:
         form.parsed.template(value, at)
@@ -188,12 +187,12 @@ def references(form: Form, value: Any, at: str) -> bool:
             return False
         pairs = value.items() if type(value) is dict else enumerate(value)
         for key, item in pairs:
-            references(form, item, pointer(at, str(key)))
+            references(form, item, (at, key))
         return False
     return True
 
 
-def whole_reference(form: Form, value: Any, at: str) -> str | None:
+def whole_reference(form: Form, value: Any, at: Place) -> str | None:
     """Read text that is exactly one reference."""
     if type(value) is not str:
         form.faults.bad_type(at, value, _LIST)
@@ -208,7 +207,7 @@ def whole_reference(form: Form, value: Any, at: str) -> str | None:
 def condition(
     form: Form,
     value: Any,
-    at: str,
+    at: Place,
     names: Mapping[str, bool] | None = None,
     bind: Mapping[str, str] | None = None,
 ) -> str | None:
@@ -238,7 +237,7 @@ def _words(error: ExpressionError) -> tuple[str, str]:
     return cut(found, 400), cut(fix, 400)
 
 
-def missing(form: Form, value: Any, at: str, *keys: str) -> None:
+def missing(form: Form, value: Any, at: Place, *keys: str) -> None:
     """Note each of *keys* that the object *value* lacks."""
     for key in keys:
         if type(value) is dict and value.get(key) is None:
