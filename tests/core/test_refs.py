@@ -257,3 +257,24 @@ def _holding(path: tuple[str | int, ...]) -> Any:
         return "here"
     inner = _holding(path[1:])
     return {path[0]: inner} if isinstance(path[0], str) else [inner]
+
+
+@given(
+    st.text("$.ab1_-é{}[]", max_size=8).map("$".join).filter(lambda text: "$" in text)
+    | st.from_regex(refs._PLAIN)
+)
+def test_what_is_read_at_a_glance_is_what_the_grammar_reads(text: str) -> None:
+    found = refs._sole(text)
+    if found is not None:
+        assert refs.read(text, 0) == (found, len(text))
+    else:
+        assert not refs._PLAIN.fullmatch(text)
+
+
+@given(st.lists(st.text("a~/0", max_size=3) | st.integers(0, 20)))
+def test_a_place_is_written_out_as_a_json_pointer(keys: list[str | int]) -> None:
+    place: refs.Place = "/steps"
+    for key in keys:
+        place = (place, key)
+    parts = refs.pointer(place).split("/")[2:]
+    assert [part.replace("~1", "/").replace("~0", "~") for part in parts] == [str(key) for key in keys]

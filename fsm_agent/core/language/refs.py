@@ -196,7 +196,7 @@ def _value(value: Any, at: Place, refs: list[Ref], depth: int) -> tuple[Any, Any
 
 
 def pointer(at: Place) -> str:
-    """Return *at* as a JSON pointer; it is asked for where something is wrong, and of few texts else."""
+    """Return *at* as a JSON pointer: it is written out where something is wrong, and else for a few texts only."""
     tail = ""
     while type(at) is tuple:
         at, key = at
@@ -205,9 +205,12 @@ def pointer(at: Place) -> str:
 
 
 def _sole(text: str) -> Ref | None:
-    """Return the reference that *text* is as a whole, if it is one of plain words, as most are; None: it has to be read."""
+    """Return the reference that *text* is as a whole, if it is one of plain words, as most are; None: it has to be read.
+
+    There is a dollar in *text*: where nothing else can be one, it is the first character.
+    """
     root, _, name = text.partition(".")
-    if name.isidentifier() and root[0] == "$" and root[1:].isidentifier() and text.isascii():
+    if name.isidentifier() and root[1:].isidentifier() and text.isascii():
         return _new(Ref, (root, (name,), text))  # a field of a result, and so nearly every reference
     match = _PLAIN.fullmatch(text)
     if match is None:
