@@ -117,15 +117,17 @@ def _edges(graph: Level, faults: Faults) -> bool:
     places = graph.places
     for place, step in enumerate(graph.steps):
         out: dict[int, None] = {}
-        for number, dependency in enumerate(step.depends_on):
+        missed = 0
+        for dependency in step.depends_on:
             target = places.get(dependency.id, place)
             if target == place or target in out:
-                _no_edge(graph, place, number, faults)
+                _no_edge(graph, place, len(out) + missed, faults)
+                missed += 1
                 continue
             out[target] = None
             if target > place:
                 ahead = True
-        graph.deps.append(list(out))
+        graph.deps.append([*out])
     return ahead
 
 
