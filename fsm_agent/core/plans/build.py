@@ -124,12 +124,16 @@ def steps_of(docs: list[dict[str, Any]], prefix: str, at: refs.Place, parsed: Pa
 
 
 def _step(doc: Mapping[str, Any], prefix: str, at: refs.Place, parsed: Parsed) -> Step:
-    fields = {**doc}
-    fields["id"] = prefix + doc["id"]
+    fields = doc
+    if not _MADE.isdisjoint(doc):
+        fields = {**doc}
+        _make(fields, doc, prefix, at, parsed)
+    step = OpenStep(**fields)
+    step.id = prefix + step.id
     if "args" in doc:
-        fields["args"] = parsed.template(doc["args"], (at, "args"))
+        step.args = parsed.template(doc["args"], (at, "args"))
     if "depends_on" in doc:
-        fields["depends_on"] = tuple(
+        step.depends_on = tuple(
             [
                 _new(Dependency, (prefix + item, False))
                 if isinstance(item, str)
@@ -137,9 +141,7 @@ def _step(doc: Mapping[str, Any], prefix: str, at: refs.Place, parsed: Parsed) -
                 for item in doc["depends_on"]
             ]
         )
-    if not _MADE.isdisjoint(doc):
-        _make(fields, doc, prefix, at, parsed)
-    return OpenStep(**fields).closed()
+    return step.closed()
 
 
 _MADE: Final = frozenset(
