@@ -196,7 +196,7 @@ def _value(value: Any, at: Place, refs: list[Ref], depth: int) -> tuple[Any, Any
 
 
 def pointer(at: Place) -> str:
-    """Return *at* as a JSON pointer: it is written out where something is wrong, and else for a few texts only."""
+    """Return *at* as a JSON pointer: it is written out where something is wrong, and nowhere else."""
     tail = ""
     while type(at) is tuple:
         at, key = at
@@ -229,7 +229,7 @@ def _text(text: str, at: Place, refs: list[Ref]) -> tuple[Any, Any]:
             parts.append(text[start : dollar + 1])
             pos = start = dollar + 2
         elif follower in ("{", "_") or follower.isalpha():
-            ref, end = read(text, dollar, pointer(at))
+            ref, end = read(text, dollar, at)
             parts += (text[start:dollar], ref)
             pos = start = end
         else:
@@ -239,12 +239,11 @@ def _text(text: str, at: Place, refs: list[Ref]) -> tuple[Any, Any]:
     refs += found
     if not found:
         return None, "".join(part for part in parts if type(part) is str)
-    if len(found) == 1 and not any(part for part in parts if type(part) is str):
-        return found[0], None
-    return _Words(tuple(part for part in parts if part)), None
+    kept = tuple([part for part in parts if part])
+    return kept[0] if len(kept) == 1 else _new(_Words, (kept,)), None
 
 
-def read(text: str, pos: int, at: str = "") -> tuple[Ref, int]:
+def read(text: str, pos: int, at: Place = "") -> tuple[Ref, int]:
     """Read the reference that begins at the dollar at *pos*; return it and where it ends.
 
     Raises:
@@ -265,12 +264,12 @@ def read(text: str, pos: int, at: str = "") -> tuple[Ref, int]:
             raise _malformed(text, pos, at, "an index is a whole number from 0 such as [0], a key is quoted")
         if text[end : end + 1] == "." and text[end + 1 : end + 2].isalpha():
             raise _malformed(text, pos, at, "an id or field that is not plain ASCII goes in braces")
-    return Ref("$" + match[1], path, match[0]), end
+    return _new(Ref, ("$" + match[1], path, match[0])), end
 
 
-def _malformed(text: str, pos: int, at: str, hint: str) -> ExpressionError:
+def _malformed(text: str, pos: int, at: Place, hint: str) -> ExpressionError:
     found = json.dumps(text[pos : pos + 40], ensure_ascii=False)
-    where = f" at {at}" if at else ""
+    where = f" at {pointer(at)}" if at else ""
     return ExpressionError(
         f"reference{where}, character {pos}: found {found}; {hint}: $s1.rows[0].id or ${{1.rows}}; "
         "${s1} ends a reference before text, $$ is a dollar sign",
