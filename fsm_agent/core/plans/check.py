@@ -87,7 +87,7 @@ def _step(box: _Toolbox, step: Step, at: Place, before: int) -> int:
     if step.plan:
         return _steps(box, step.plan, ((at, "plan"), "steps"), f"{step.id}/", before)
     name = step.tool if step.tool is not None else box.default
-    if step.done_when is None and name is not None and box.faults.warnings:
+    if box.faults.warnings and step.done_when is None and name is not None:
         fix = 'add "done_when", such as "len(items) > 0"; what cannot be checked can be split further'
         box.faults.warn(at, "no-done-when", "nothing tells when the step is done", fix)
     if name is None:
@@ -112,7 +112,10 @@ def _call(box: _Toolbox, step: Step, name: str, args: Template, at: Place, befor
         fix = f"{box.faults.near(name, box.tools)}Tools here: {several(box.tools, 40)}"
         box.faults.add((at, "tool"), "unknown-tool", f"there is no tool {quoted(name)}", fix)
         return
-    _arguments(box.faults, tool, args, at, offered=step.tool is None)
+    given: Mapping[str, Any] = args.source
+    if not (tool.takes(given) or tool.takes(given, args.whole())):
+        # something in it is neither of the type that is written nor unknown before the run
+        _arguments(box.faults, tool, args, (at, "args"), offered=step.tool is None)
     for needed in tool.requires:
         if not before & box.bits[needed]:
             found = f"{name!r} requires that {needed!r} is done before, and no ancestor surely does it"
@@ -128,11 +131,8 @@ def _call(box: _Toolbox, step: Step, name: str, args: Template, at: Place, befor
 
 
 def _arguments(faults: Faults, tool: ToolSpec, args: Template, at: Place, *, offered: bool) -> None:
-    """Check *args* of what stands at *at* against the signature of *tool*; *offered*: the engine adds arguments of its own."""
+    """Check *args* against the signature of *tool*, word by word; *offered*: the engine adds arguments of its own."""
     given: Mapping[str, Any] = args.source
-    if tool.takes(given) or tool.takes(given, args.whole()):
-        return  # what has references in it is of the type that is written, or is not known before the run
-    at = (at, "args")
     known = {parameter.name: parameter for parameter in tool.parameters}
     for name in given:
         if name not in known and not tool.extra_arguments:

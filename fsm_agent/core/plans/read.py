@@ -149,6 +149,8 @@ def anything(form: Form, value: Any, at: Place) -> Any:
 def names(form: Form, value: Any, at: Place) -> list[str]:
     """Read an array of names, each once; an empty one is kept: it declares that there are none."""
     out = each(form, value, at, name) or []
+    if len(set(out)) == len(out):
+        return out
     seen: set[str] = set()
     for place, item in enumerate(out):
         if item in seen:
