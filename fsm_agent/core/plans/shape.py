@@ -137,9 +137,10 @@ def _count(steps: list[Any]) -> int:
     """Return the number of steps, nested ones included."""
     count = len(steps)
     for step in steps:
-        inner = step.get("plan") if isinstance(step, dict) else None
-        if isinstance(inner, dict) and isinstance(inner.get("steps"), list):
-            count += _count(inner["steps"])
+        if isinstance(step, dict) and "plan" in step:
+            inner = step["plan"]
+            if isinstance(inner, dict) and isinstance(inner.get("steps"), list):
+                count += _count(inner["steps"])
     return count
 
 
