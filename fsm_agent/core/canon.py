@@ -7,7 +7,7 @@ Source: design of the log (canonical body, digests by domain).
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ DOLLAR = ord("$")
 
 _SORTED = orjson.OPT_SORT_KEYS
 _BACKSLASH: Final = ord("\\")
-"""What a NUL begins with when it is written."""
+"""What a NUL begins with when it is written. A number is found in bytes in a tenth of the time in which bytes are."""
 
 
 def encode(value: Any) -> bytes:
@@ -59,50 +59,94 @@ def check(value: Any, path: str = "$") -> None:
 
 def exact(value: Any, depth: int = 0) -> bool:
     """Whether JSON holds *value*, which lies *depth* levels deep, exactly: :func:`check` without a word about where."""
-    return written(value, depth) is not None
+    kind = type(value)
+    parts: Iterable[Any]
+    if kind is dict:
+        if depth >= MAX_DEPTH:
+            return False
+        for key in value:  # what can be printed has neither a surrogate nor NUL in it
+            if type(key) is not str or not (key.isprintable() or _held(key)):
+                return False
+        parts = value.values()
+    elif kind is list:
+        if depth >= MAX_DEPTH:
+            return False
+        parts = value
+    else:
+        parts = (value,)
+    for part in parts:  # only what has parts itself is worth a call
+        kind = type(part)
+        if kind is str:
+            if ("\x00" in part or not part.isascii()) and not _held(part):
+                return False
+        elif kind is dict or kind is list:
+            if not exact(part, depth + 1):
+                return False
+        elif kind is int:
+            if not MIN_INT <= part <= MAX_INT:
+                return False
+        elif kind is float:
+            if part - part != 0.0:  # infinite, or NaN
+                return False
+        elif part is not None and kind is not bool:
+            return False
+    return True
+
+
+def _held(text: str) -> bool:
+    """Whether *text* has neither a lone surrogate nor NUL in it."""
+    try:
+        return b"\x00" not in text.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def written(value: Any, depth: int = 0) -> bytes | None:
     """Return the canonical bytes of *value*, which lies *depth* levels deep; None where :func:`exact` says no.
 
-    It is written first, for most of what cannot be held cannot be written: a key that is not plain text, a lone surrogate,
-    most integers beyond 64 bits, most other types. So little is left to be looked at.
+    For values of very many parts with little text in each, such as plans: what is of JSON's very types is written without a
+    look at its keys and text. Half of a surrogate pair, a key that is not plain text and an integer below
+    :data:`MIN_INT` cannot be written, and a NUL is looked for in all bytes at once. Nothing else is handed to the writer:
+    for some types it runs code of theirs.
     """
+    if not _of_json_types(value, depth):
+        return None
     try:
         data = orjson.dumps(value, option=_SORTED)
-        return data if _as_given(value, depth, _BACKSLASH in data) else None
     except TypeError:
         return None
+    if (
+        _BACKSLASH in data and b"\\u0000" in data and not exact(value, depth)
+    ):  # else it is a text that reads like that
+        return None
+    return data
 
 
-def _as_given(value: Any, depth: int, escaped: bool) -> bool:
-    """Whether *value*, which could be written, is written as what it is: of JSON's very types, in their range.
-
-    Level by level, for a call costs more than a look at a part. Only what is *escaped* somewhere can have a NUL in it.
-    """
-    parts: Collection[Any] = (value,)
-    if type(value) is dict and depth < MAX_DEPTH and not (escaped and "\x00" in "".join(value)):
-        parts, depth = value.values(), depth + 1
-    while parts:
-        below: list[Any] = []
-        for part in parts:
-            kind = type(part)
-            if kind is str:
-                if escaped and "\x00" in part:
-                    return False
-            elif kind is dict or kind is list:
-                if depth >= MAX_DEPTH or (escaped and kind is dict and "\x00" in "".join(part)):
-                    return False
-                below += part.values() if kind is dict else part
-            elif kind is int:
-                if part > MAX_INT:
-                    return False
-            elif kind is float:
-                if part - part != 0.0:  # infinite, or NaN
-                    return False
-            elif part is not None and kind is not bool:
+def _of_json_types(value: Any, depth: int) -> bool:
+    """Whether *value* is made of JSON's very types, no deeper than allowed, and no number in it is too large for it."""
+    kind = type(value)
+    parts: Iterable[Any]
+    if kind is dict or kind is list:
+        if depth >= MAX_DEPTH:
+            return False
+        parts = value.values() if kind is dict else value
+    else:
+        parts = (value,)
+    for part in parts:  # only what has parts itself is worth a call
+        kind = type(part)
+        if kind is str:
+            continue
+        if kind is dict or kind is list:
+            if not _of_json_types(part, depth + 1):
                 return False
-        parts, depth = below, depth + 1
+        elif kind is int:
+            if part > MAX_INT:
+                return False
+        elif kind is float:
+            if part - part != 0.0:  # infinite, or NaN
+                return False
+        elif part is not None and kind is not bool:
+            return False
     return True
 
 
@@ -167,10 +211,9 @@ def snapshot(value: Any) -> tuple[Any, bytes]:
     Raises:
         ValueRefusedError: As :func:`check`.
     """
-    data = written(value)
-    if data is None:
+    if not exact(value):
         _check(value, "$", 0)
-    assert data is not None, "what JSON holds can be written"
+    data = orjson.dumps(value, option=_SORTED)
     return orjson.loads(data), data
 
 

@@ -177,9 +177,38 @@ def test_what_is_written_like_something_else_is_not_held(odd, wrap):
         canon.snapshot(wrap(odd))
 
 
+class Lying(enum.Enum):
+    """What has no value when it is asked."""
+
+    A = 1
+
+    @property
+    def value(self):
+        """Fail: nobody is to ask."""
+        raise AssertionError("asked for its value")
+
+
+class Nowhere(dt.tzinfo):
+    """A zone that nobody is to ask, either."""
+
+    def utcoffset(self, when):
+        """Fail."""
+        raise AssertionError("asked for its offset")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [Lying.A, dt.datetime(2024, 1, 1, tzinfo=Nowhere()), object.__new__(uuid.UUID), object.__new__(Shop)],
+    ids=lambda odd: type(odd).__name__,
+)
+def test_of_what_is_not_held_no_code_is_run(odd):
+    assert canon.written({"a": [1, odd]}) is None
+
+
 @pytest.mark.parametrize("fine", ["\\u0000", "\\\\u0000", {"\\u0000": ["\n", 1, None]}, '"', "\x01"])
 def test_text_that_only_looks_like_a_nul_where_it_is_written_is_held(fine):
     assert canon.snapshot(fine) == (fine, canon.encode(fine))
+    assert canon.written(fine) == canon.encode(fine)
 
 
 @pytest.mark.parametrize("fine", [1.5, 1, "x", "ä", None, True, [1], {"a": [None]}, [], {}])
@@ -210,9 +239,10 @@ def test_nesting_ends_at_the_limit(wrap):
 
 def test_a_value_that_contains_itself_is_refused_with_a_short_path():
     loop = {}
-    loop["again"] = [loop]
+    loop["again"] = [loop, loop, {"and": loop}]
     with pytest.raises(ValueRefusedError) as refused:
         canon.check(loop)
+    assert canon.written(loop) is None
     assert len(refused.value.path) < 200
     assert "…" in refused.value.path
 
