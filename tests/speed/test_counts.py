@@ -37,7 +37,7 @@ CEILINGS = {
     "calls per write, 64 at once": 157,
     "calls per write, one after the other": 276,
     "calls per decision": 77,
-    "calls per step of a plan that is read": 26.3,
+    "calls per step of a plan that is read": 30,
     "calls per event that is read back": 14.9,
     "events per read": 3,
     "commits per read": 0.013,
