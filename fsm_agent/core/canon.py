@@ -59,55 +59,15 @@ def check(value: Any, path: str = "$") -> None:
 
 def exact(value: Any, depth: int = 0) -> bool:
     """Whether JSON holds *value*, which lies *depth* levels deep, exactly: :func:`check` without a word about where."""
-    kind = type(value)
-    parts: Iterable[Any]
-    if kind is dict:
-        if depth >= MAX_DEPTH:
-            return False
-        for key in value:  # what can be printed has neither a surrogate nor NUL in it
-            if type(key) is not str or not (key.isprintable() or _held(key)):
-                return False
-        parts = value.values()
-    elif kind is list:
-        if depth >= MAX_DEPTH:
-            return False
-        parts = value
-    else:
-        parts = (value,)
-    for part in parts:  # only what has parts itself is worth a call
-        kind = type(part)
-        if kind is str:
-            if ("\x00" in part or not part.isascii()) and not _held(part):
-                return False
-        elif kind is dict or kind is list:
-            if not exact(part, depth + 1):
-                return False
-        elif kind is int:
-            if not MIN_INT <= part <= MAX_INT:
-                return False
-        elif kind is float:
-            if part - part != 0.0:  # infinite, or NaN
-                return False
-        elif part is not None and kind is not bool:
-            return False
-    return True
-
-
-def _held(text: str) -> bool:
-    """Whether *text* has neither a lone surrogate nor NUL in it."""
-    try:
-        return b"\x00" not in text.encode()
-    except UnicodeEncodeError:
-        return False
+    return written(value, depth) is not None
 
 
 def written(value: Any, depth: int = 0) -> bytes | None:
-    """Return the canonical bytes of *value*, which lies *depth* levels deep; None where :func:`exact` says no.
+    """Return the canonical bytes of *value*, which lies *depth* levels deep; None if JSON does not hold it exactly.
 
-    For values of very many parts with little text in each, such as plans: what is of JSON's very types is written without a
-    look at its keys and text. Half of a surrogate pair, a key that is not plain text and an integer below
-    :data:`MIN_INT` cannot be written, and a NUL is looked for in all bytes at once. Nothing else is handed to the writer:
-    for some types it runs code of theirs.
+    What is of JSON's very types is written without a look at its keys and text: half of a surrogate pair, a key that is not
+    plain text and an integer below :data:`MIN_INT` cannot be written, and a NUL is looked for in all bytes at once. Nothing
+    else is handed to the writer: for some types it runs code of theirs.
     """
     if not _of_json_types(value, depth):
         return None
@@ -115,11 +75,7 @@ def written(value: Any, depth: int = 0) -> bytes | None:
         data = orjson.dumps(value, option=_SORTED)
     except TypeError:
         return None
-    if (
-        _BACKSLASH in data and b"\\u0000" in data and not exact(value, depth)
-    ):  # else it is a text that reads like that
-        return None
-    return data
+    return None if _BACKSLASH in data and b"\\u0000" in data and _holds_nul(value) else data
 
 
 def _of_json_types(value: Any, depth: int) -> bool:
@@ -148,6 +104,13 @@ def _of_json_types(value: Any, depth: int) -> bool:
         elif part is not None and kind is not bool:
             return False
     return True
+
+
+def _holds_nul(value: Any) -> bool:
+    """Whether a NUL is in a text or a key of *value*, which is of JSON's very types; what is written may only look like one."""
+    if type(value) is dict:
+        return "\x00" in "".join(value) or any(map(_holds_nul, value.values()))
+    return any(map(_holds_nul, value)) if type(value) is list else type(value) is str and "\x00" in value
 
 
 def _check(value: Any, path: str, depth: int) -> None:
@@ -211,9 +174,10 @@ def snapshot(value: Any) -> tuple[Any, bytes]:
     Raises:
         ValueRefusedError: As :func:`check`.
     """
-    if not exact(value):
+    data = written(value)
+    if data is None:
         _check(value, "$", 0)
-    data = orjson.dumps(value, option=_SORTED)
+    assert data is not None, "whatever cannot be written is refused"
     return orjson.loads(data), data
 
 
