@@ -19,6 +19,7 @@ from fsm_agent.core.audit.parts import PARTS
 from fsm_agent.core.audit.people import PEOPLE
 from fsm_agent.core.audit.plans import PLANS
 from fsm_agent.core.audit.policy import POLICY, plain_decision
+from fsm_agent.core.audit.shapes import well_formed
 from fsm_agent.core.events import TYPES, Event
 from fsm_agent.core.machine import TABLES
 
@@ -144,7 +145,9 @@ def ordinary(log: Checker, event: Event) -> bool:
             return False
     elif tx[0] != seq or tx[1] < 1:
         return False
-    return type_ in _PLAIN and log.parent is None and not log.run.closed and not no_credentials(log, event)
+    if type_ not in _PLAIN or log.parent is not None or log.run.closed:
+        return False
+    return well_formed(event, log.forms) and not no_credentials(log, event)
 
 
 def hold(log: Checker, event: Event) -> None:
