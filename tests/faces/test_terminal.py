@@ -31,7 +31,8 @@ def test_an_approval_shows_the_exact_call_and_takes_its_digest(cli, person):
     assert 'guest = "Ann"' in shown
     assert "total = 180" in shown
     digest = shown.split("digest ")[1][:16]
-    assert f"type {digest[:4]} to approve" in shown
+    assert f"\n  type {digest[:4]} to approve" in shown
+    assert "s to skip for now" in " ".join(shown.split())  # all of it, however narrow the terminal
     ann.type("y")
     assert "'y' is not how the digest begins" in ann.until("T3> ")
     ann.type(digest[:3])
@@ -180,3 +181,21 @@ def said(question, line):
 )
 def test_a_typed_line_means_one_thing_or_is_asked_again(question, line, meaning):
     assert said(question, line) == meaning
+
+
+@pytest.mark.parametrize(
+    ("question", "line", "words"),
+    [
+        (ANSWER, "Oslo", "'Oslo' is no answer; type a Oslo to answer, r WORDS to reject, or s"),
+        (ANSWER, "a", "'a' is no answer; type a VALUE to answer, r WORDS to reject, or s"),
+        (ANSWER, "", "nothing was typed; type a and a VALUE to answer (JSON, or text)"),
+        (
+            APPROVAL,
+            "help",
+            "'help' is not how the digest begins; type e1ab to approve, r WORDS to reject, e NAME=VALUE",
+        ),
+        (DECIDE, "", "nothing was typed; type one of: probe | retry | applied JSON because WORDS"),
+    ],
+)
+def test_who_types_something_else_is_told_what_can_be_typed(question, line, words):
+    assert understand(question, line).startswith(words)
