@@ -4,7 +4,7 @@ An approval is given by typing the first characters of the digest of exactly wha
 """
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from fsm_agent.core import canon
@@ -29,8 +29,15 @@ EFFECTS: Final = {
 
 
 def show(question: Question, run: Run, screen: Screen) -> Iterator[str]:
-    """Yield the lines that show *question*."""
+    """Yield the lines that show *question*, and what can be typed."""
     yield ""
+    yield from described(question, run, screen)
+    for line in _choices(question):  # whole: what is cut off, nobody can type
+        yield from wrapped("  ", line, screen.width)
+
+
+def described(question: Question, run: Run, screen: Screen) -> Iterator[str]:
+    """Yield the lines that show what *question* is about, and nothing of how it is answered."""
     yield f"{screen.glyph('awaiting-confirmation')} {safe(question.task)}: {safe(question.say)}"
     task = run.tasks.get(question.task)
     spec = run.spec_of(task) if task is not None else None
@@ -39,7 +46,6 @@ def show(question: Question, run: Run, screen: Screen) -> Iterator[str]:
     if question.kind == "approval" and question.task == RUN:
         yield from _plan(run, screen)
         yield f"  digest {question.digest[:16]}..."
-        yield from _said(_choices(question), screen)
         return
     for name, value in (question.args or {}).items():
         yield f"  {safe(name)} = {safe(canon.encode(value).decode())}"
@@ -54,13 +60,6 @@ def show(question: Question, run: Run, screen: Screen) -> Iterator[str]:
         )
     if parts:
         yield f"  {', '.join(parts)}"
-    yield from _said(_choices(question), screen)
-
-
-def _said(lines: Iterable[str], screen: Screen) -> Iterator[str]:
-    """Yield *lines* below a question, whole: what is cut off, nobody can type."""
-    for line in lines:
-        yield from wrapped("  ", line, screen.width)
 
 
 def _plan(run: Run, screen: Screen) -> Iterator[str]:
