@@ -98,6 +98,11 @@ def test_a_drawing_in_ascii_has_its_lines_in_line():
     ]
 
 
+def test_the_signs_that_we_write_ourselves_are_spelled_as_people_write_them():
+    assert spelled("3 × a → b, «secret:t» …") == "3 x a -> b, <<secret:t>> ..."
+    assert spelled("é 報 👍") == "\\xe9 \\u5831 \\U0001f44d"
+
+
 def test_padding_counts_columns():
     assert [padded(text, 6) for text in ("ab", "報告", "longer than")] == ["ab    ", "報告  ", "longer than"]
 

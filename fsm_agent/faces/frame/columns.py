@@ -11,7 +11,9 @@ from typing import Final
 
 _MARKS: Final = ("Mn", "Me", "Cf")
 """Categories of what is drawn on the sign before it, or joins two signs."""
-_PLAINER: Final = {ord(a): b for a, b in {"→": "->", "←": "<-", "…": "...", "·": "-", "–": "-"}.items()}
+_PLAINER: Final = str.maketrans(
+    {"→": "->", "←": "<-", "…": "...", "·": "-", "–": "-", "×": "x", "«": "<<", "»": ">>"}
+)
 _SPELLED: Final = ContextVar("spelled", default=False)
 """Whether what is laid out now will be spelled out: a text does not know its screen, and its width depends on it."""
 
