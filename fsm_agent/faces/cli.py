@@ -299,6 +299,8 @@ def usage_words(error: click.UsageError, program: str = f"{PROGRAM} ") -> str:
             return f"{path}: {_named(error)}: {error.message.rstrip('.').replace('integer range', 'integer')}; see {see}"
         case _:
             message = error.format_message().rstrip(".")
+            if "extra argument" in message and row is not None and any(p.name == "text" for p in row.params):
+                message += ", for words with spaces stand in quotes"
             return f"{path}: {message}" if "; " in message else f"{path}: {message}; usage: {usage}"
 
 
