@@ -132,7 +132,7 @@ def ordinary(log: Checker, event: Event) -> bool:
 
     This is no check, but a way to know at once what most events pass; the checks say what is wrong with the others.
     """
-    seq, at, type_, _, _, cause, tx, _ = event
+    seq, at, type_, data, _, cause, tx, actor = event
     if seq != log.seq + 1 or seq != log.record.seq or seq == 1 or at <= log.at:
         return False
     if cause is not None and not 0 < cause < seq:
@@ -147,7 +147,9 @@ def ordinary(log: Checker, event: Event) -> bool:
         return False
     if type_ not in _PLAIN or log.parent is not None or log.run.closed:
         return False
-    return well_formed(event, log.forms) and not no_credentials(log, event)
+    if actor is not None and not well_formed("actor", actor, log.forms):
+        return False
+    return well_formed(type_, data, log.forms) and not no_credentials(log, event)
 
 
 def hold(log: Checker, event: Event) -> None:

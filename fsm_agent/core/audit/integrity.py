@@ -123,7 +123,8 @@ def known_type(log: Checker, event: Event) -> Said:
 
 def form_of_its_type(log: Checker, event: Event) -> Said:
     """Every event has the members that every event of its type has, each of its kind: text, a number, a list of texts."""
-    if well_formed(event, log.forms):
+    right, actor = log.forms, event.actor
+    if well_formed(event.type, event.data, right) and (actor is None or well_formed("actor", actor, right)):
         return ""
     return f"{misshapen(event)}; it is no {event.type} that this program writes"
 

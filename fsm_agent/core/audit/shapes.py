@@ -95,23 +95,25 @@ def misshapen(event: Event) -> str:
     return f"its actor: {of_actor}" if of_actor else next(_wrong(event.type, event.data), "")
 
 
-def well_formed(event: Event, right: Forms) -> bool:
-    """Whether :func:`misshapen` finds nothing in *event*, sooner said; *right* are the forms found right, and is added to."""
-    _, _, kind, data, _, _, _, actor = event
-    return _well(kind, data, right) and (actor is None or _well("actor", actor, right))
+def well_formed(kind: str, data: dict[str, Any], right: Forms) -> bool:
+    """Whether :func:`misshapen` finds nothing in an event, sooner said.
 
-
-def _well(kind: str, data: dict[str, Any], right: Forms) -> bool:
+    Args:
+        kind: Its type; or ``actor``, or the name of an object in it.
+        data: Its members; or those of its actor, or of the object.
+        right: Forms that were found right; is added to.
+    """
     form = (kind, *data, *map(type, data.values()))
-    if form not in right:
+    deeper = right.get(form)
+    if deeper is None:
         if next(_wrong(kind, data), ""):
             return False
         if len(right) < _MOST:
             right[form] = tuple(name for name, value in data.items() if _holds_more(kind, name, value))
         return True
-    for name in right[form]:
+    for name in deeper:
         value = data[name]
-        if not _well(name, value, right) if type(value) is dict else _odd(kind, name, value):
+        if not well_formed(name, value, right) if type(value) is dict else _odd(kind, name, value):
             return False
     return True
 
