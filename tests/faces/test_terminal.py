@@ -1,5 +1,6 @@
 """A person at a terminal is shown exactly what will be called, and says yes by the digest of it."""
 
+import json
 import os
 import signal
 
@@ -118,6 +119,18 @@ def test_a_failure_is_asked_about_with_its_legal_answers(cli, person):
     ann.type("s")
     assert ann.end() == 4
     assert cli.json("status", "r1")[1]["tasks"]["T2"]["result"] == {"total": 7}
+
+
+def test_a_question_in_many_words_stands_on_lines_that_fit(cli, person):
+    words = "which of the two offers is it to be, " * 6 + "or none?"
+    (cli.path / "ask.json").write_text(json.dumps([{"id": "q", "description": words}]))
+    ann = person("run", "ask.json", "--run-id", "r1")
+    shown = ann.until("q> ")
+    asked = shown[shown.rindex("q: which") :]
+    assert all(len(line) <= 80 for line in asked.splitlines())
+    assert " ".join(words.split()) in " ".join(asked.split())
+    ann.type("a none")
+    assert ann.end() == 0
 
 
 # ── what a line means ─────────────────────────────────────────────────────────────────────────────────────────

@@ -38,7 +38,9 @@ def show(question: Question, run: Run, screen: Screen) -> Iterator[str]:
 
 def described(question: Question, run: Run, screen: Screen) -> Iterator[str]:
     """Yield the lines that show what *question* is about, and nothing of how it is answered."""
-    yield f"{screen.glyph('awaiting-confirmation')} {safe(question.task)}: {safe(question.say)}"
+    first, *more = wrapped(f"? {safe(question.task)}: ", question.say, screen.width)
+    yield first.replace("?", screen.glyph("awaiting-confirmation"), 1)
+    yield from more
     task = run.tasks.get(question.task)
     spec = run.spec_of(task) if task is not None else None
     if question.kind == "approval" and spec is not None:
