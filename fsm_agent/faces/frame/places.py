@@ -131,8 +131,9 @@ def tell_of_ends(screen: Screen, store: Store, infos: Iterable[RunInfo]) -> None
 def following(screen: Screen, run: str) -> Iterator[Store]:
     """Open the store to look on while others add to *run*, and close it at the end.
 
-    If its log is not the one whose head is kept, that is said as :func:`reading` says it. A SQLite file that nobody has open is read as one that stands still, so whoever only reads it would never see
-    what others begin to add; a file that may not be written stands still anyway.
+    If its log is not the one whose head is kept, that is said as :func:`reading` says it. A SQLite file that nobody has
+    open is read as one that stands still, so whoever only reads it would never see what others begin to add; a file that
+    may not be written stands still anyway.
 
     Raises:
         NotFoundError: There is none, or it has no such run.
