@@ -237,7 +237,7 @@ def seal(head: Head, events: Iterable[Event]) -> tuple[Sealed, dict[str, bytes]]
     """Return *events* as records that follow *head*, and the large values they name, by digest."""
     seq, previous = head
     gaps = 0
-    records = []
+    rows = []
     blobs: dict[str, bytes] = {}
     sha256 = hashlib.sha256
     for event in events:
@@ -252,8 +252,8 @@ def seal(head: Head, events: Iterable[Event]) -> tuple[Sealed, dict[str, bytes]]
         body = hashed[_BEFORE_BODY:]  # what the encoder returns keeps a buffer of 1 KB
         before, seq = seq, event.seq
         gaps += seq != before + 1
-        records.append(_NAMED(Record, (seq, body, previous)))
-    sealed = Sealed(records)
+        rows.append((seq, body, previous))
+    sealed = Sealed(map(_NAMED, repeat(Record), rows))
     sealed.start, sealed.end = None if gaps else head, Head(seq, previous)
     return sealed, blobs
 

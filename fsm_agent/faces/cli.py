@@ -34,11 +34,16 @@ def _globals() -> list[click.Parameter]:
             [flag, *long.get(name, ()), name],
             metavar=metavar,
             help=help_,
-            is_flag=metavar is None and name != "verbose",
+            is_flag=_flag(metavar is None and name != "verbose"),
             count=name == "verbose",
         )
         for name, flag, metavar, help_ in GLOBALS
     ]
+
+
+def _flag(whether: bool) -> bool | None:
+    """Return what makes click ask for the value of an option that is no flag; told False, it lets the value be left out."""
+    return True if whether else None
 
 
 def _kind(param: Param) -> click.ParamType[Any] | None:
@@ -65,7 +70,7 @@ def _parameter(param: Param) -> click.Parameter:
             type=_kind(param),
             required=param.required,
             multiple=param.many,
-            is_flag=param.kind == "flag",
+            is_flag=_flag(param.kind == "flag"),
             shell_complete=_offers(param),
             **more,
         )
@@ -121,7 +126,11 @@ class Leaf(click.Command):
             elif word.startswith("-"):
                 taking = word if word in self._lists else ""
             spread.append(word)
-        return super().parse_args(ctx, spread)
+        try:
+            return super().parse_args(ctx, spread)
+        except click.BadOptionUsage as error:
+            error.ctx = ctx  # click does not say whose option it is
+            raise
 
     def _run(self, **given: Any) -> int:
         from fsm_agent.core.errors import ConfigError
@@ -290,6 +299,8 @@ def usage_words(error: click.UsageError, program: str = f"{PROGRAM} ") -> str:
             return f"{path}: {_named(error)}: {error.message.rstrip('.').replace('integer range', 'integer')}; see {see}"
         case _:
             message = error.format_message().rstrip(".")
+            if "extra argument" in message and row is not None and any(p.name == "text" for p in row.params):
+                message += ", for words with spaces stand in quotes"
             return f"{path}: {message}" if "; " in message else f"{path}: {message}; usage: {usage}"
 
 

@@ -33,6 +33,7 @@ from fsm_agent.runtime.planning.planner import Planner
 from fsm_agent.runtime.ports import Ports, SystemPorts
 from fsm_agent.runtime.proof.heads import Heads, signer_for
 from fsm_agent.runtime.secrets.hiding import secrets_of
+from fsm_agent.runtime.secrets.proposals import discreet
 from fsm_agent.runtime.secrets.vault import Vault, secret_inputs
 from fsm_agent.runtime.speaking import Speaking, dead_holder
 from fsm_agent.runtime.tools.toolbox import Toolbox
@@ -238,9 +239,7 @@ class RunController(Speaking):
         secret = secrets_of(self.run)
         plain = sorted(set(inputs) - secret)
         if plain:
-            raise UsageError(
-                f"inputs {', '.join(plain)}: they are not secret, and the log has them; `set` changes them"
-            )
+            raise UsageError(f"inputs {', '.join(plain)}: they are not secret, the log has them; use `set`")
         for name, value in inputs.items():
             self._vault.give(f"inputs.{name}", value)
 
@@ -268,7 +267,7 @@ class RunController(Speaking):
         planner: Planner | None,
     ) -> None:
         self._engine = engine
-        self._driver = Driver(engine, workers=workers, planner=planner)
+        self._driver = Driver(engine, workers=workers, planner=discreet(planner, lambda: engine.run))
         self._driver.begin(calls, commands)
 
     async def __aenter__(self) -> Self:

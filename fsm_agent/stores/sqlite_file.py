@@ -137,7 +137,7 @@ def _look(path: Path, *, may_create: bool) -> None:
         if not stat.S_ISREG(found.st_mode):
             raise _unusable(path, "it is no regular file", "name a file on a local disk")
         if found.st_size == 0 and not may_create:
-            raise _unusable(path, "it is empty", "open it for writing once to make it a store")
+            raise _empty(path)
     except FileNotFoundError:
         if not may_create:
             raise NotFoundError(
@@ -167,7 +167,9 @@ def _prepare(path: Path, db: apsw.Connection, *, read_only: bool) -> None:
     db.set_busy_timeout(BUSY_MS)
     for name, value in (("trusted_schema", 0), ("cell_size_check", 1), ("foreign_keys", 1), ("fullfsync", 1)):
         db.pragma(name, value)
-    if db.pragma("page_count") == 0 and not read_only:
+    if _is_empty(db):
+        if read_only:
+            raise _empty(path)
         _make(path, db)
     found = db.pragma("application_id")
     if found != APPLICATION_ID:
@@ -212,14 +214,25 @@ def _to_wal(db: apsw.Connection) -> bool:
     return True
 
 
+def _is_empty(db: apsw.Connection) -> bool:
+    """Whether nothing is in the file: at most the page that says that it has a write-ahead log."""
+    if db.pragma("page_count") > 1 or db.pragma("application_id") != 0:
+        return False
+    return db.execute("SELECT 1 FROM sqlite_schema").fetchone() is None
+
+
 def _make(path: Path, db: apsw.Connection) -> None:
+    """Make an empty file a store. Whoever dies meanwhile leaves one that is empty, or the whole store."""
     if db.readonly("main"):
         raise _unusable(path, "it may not be written", "give write permission, or choose another path")
     db.pragma("page_size", PAGE_BYTES)
     db.pragma("synchronous", 2)
+    _to_wal(
+        db
+    )  # first, so that the disk is waited for half as often; where there can be none, it is told later
     db.execute("BEGIN EXCLUSIVE")
     try:
-        if db.pragma("page_count") <= 1 and db.pragma("application_id") == 0:  # nobody was faster
+        if _is_empty(db):  # nobody was faster
             db.execute(_TABLES)
             db.pragma("application_id", APPLICATION_ID)
             db.pragma("user_version", SCHEMA)
@@ -247,6 +260,10 @@ def _at_opening(path: Path, error: apsw.Error) -> FsmAgentError:
                 f"{type(error).__name__} ({error})",
                 "give write permission for the file and its directory, or copy it and its -wal file elsewhere",
             )
+
+
+def _empty(path: Path) -> StoreUnusableError:
+    return _unusable(path, "it is empty", "open it for writing once to make it a store")
 
 
 def _unusable(path: Path, found: str, advice: str) -> StoreUnusableError:

@@ -36,6 +36,7 @@ from fsm_agent.core.tools import ToolSpec
 from fsm_agent.runtime.driving.engine import Engine
 from fsm_agent.runtime.driving.letters import refuse_absent
 from fsm_agent.runtime.secrets.hiding import hidden
+from fsm_agent.runtime.secrets.proposals import without_literals
 from fsm_agent.runtime.tools.endings import Judge
 from fsm_agent.stores.base import Store
 from fsm_agent.testing import replies
@@ -215,10 +216,13 @@ class VirtualRun:
         found = self._answers.popleft() if self._answers else None
         reply = found if isinstance(found, Reply) else Reply(answer=found)
         text = reply.answer if isinstance(reply.answer, str | None) else canon.encode(reply.answer).decode()
+        why = "the planner is not available"
+        if text is not None:
+            why, text = without_literals(text, self.engine.run)
         return Proposed(
             request=request,
             answer=text,
-            why="the planner is not available" if text is None else "",
+            why=why,
             usage=reply.usage,
             retry_after_us=reply.retry_after_us,
         )

@@ -79,6 +79,18 @@ def foreign(path):
     db.close()
 
 
+def without_pages_of_its_own(path):
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE VIEW other AS SELECT 1")
+    db.close()
+
+
+def named(path):
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA application_id = 7")
+    db.close()
+
+
 def newer(path):
     filled(path)
     db = apsw.Connection(str(path))
@@ -88,6 +100,8 @@ def newer(path):
 
 UNUSABLE = {
     "another program's SQLite file": (foreign, "another program"),
+    "another's with a view alone": (without_pages_of_its_own, "another program"),
+    "another's with a name alone": (named, "another program"),
     "a text": (lambda path: path.write_text("hello " * 1000), "no SQLite file"),
     "a short text": (lambda path: path.write_text("hello"), "SQLite"),
     "a newer schema": (newer, "version 2"),
@@ -129,9 +143,16 @@ def test_a_missing_file_is_not_found_unless_it_may_be_made(tmp_path):
     assert files(tmp_path) == []
 
 
-def test_an_empty_file_becomes_a_store_when_it_is_opened_for_writing(tmp_path):
+def left_by_one_that_died_while_it_made_it(path):
+    db = apsw.Connection(str(path))
+    db.pragma("journal_mode", "wal")
+    db.close()
+
+
+@pytest.mark.parametrize("make", [Path.touch, left_by_one_that_died_while_it_made_it])
+def test_an_empty_file_becomes_a_store_when_it_is_opened_for_writing(tmp_path, make):
     path = tmp_path / "runs.db"
-    path.touch()
+    make(path)
     with pytest.raises(StoreUnusableError, match="empty"):
         open_store(path, read_only=True)
     filled(path)

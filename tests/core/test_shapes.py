@@ -3,10 +3,12 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fsm_agent import Decider
 from fsm_agent.core.audit.replay import events
-from fsm_agent.core.audit.shapes import misshapen
+from fsm_agent.core.audit.shapes import misshapen, well_formed
 from fsm_agent.core.events import TYPES, Event
 from fsm_agent.runtime.proof.logs import opened
 from fsm_agent.stores import open_store
@@ -94,9 +96,49 @@ def test_what_stands_inside_of_an_outcome_is_looked_at_too(outcome, words):
 
 def test_an_actor_has_a_kind():
     noted = Event(1, 1, "note_added", {"text": "x"}, actor={"id": "ann"})
-    assert misshapen(noted) == "its actor is of no kind"
+    assert misshapen(noted) == "its actor: kind is missing"
+    assert (
+        misshapen(noted._replace(actor={"kind": "human", "id": 7}))
+        == "its actor: id is a whole number, where text belongs"
+    )
     assert misshapen(noted._replace(actor={"kind": "human", "id": "ann"})) == ""
 
 
 def test_of_a_type_that_is_not_known_nothing_is_demanded():
     assert misshapen(Event(1, 1, "what", {"x": 1})) == ""
+
+
+WRITTEN = list(written())
+ODD = st.sampled_from(
+    [None, True, 7, 1.5, "x", "approval", [], [7], ["x"], {}, {"kind": "value"}, {"words": 7}]
+)
+NAMES = st.sampled_from(sorted({name for event in WRITTEN for name in event.data}))
+RIGHT = {}
+"""Forms that were right in one example are believed in the next ones, as in the audit of one log."""
+
+
+@given(st.sampled_from(WRITTEN), st.dictionaries(NAMES, ODD, max_size=2), st.sets(NAMES, max_size=1), ODD)
+def test_what_was_seen_before_changes_nothing_about_what_is_well_formed(event, put, dropped, inside):
+    """A form that was found right is not looked at again: nothing that its form does not say may be believed with it."""
+    data = {n: v for n, v in {**event.data, **put}.items() if n not in dropped}
+    changed = event._replace(data=data)
+    assert well_formed(changed.type, changed.data, RIGHT) == (misshapen(changed) == "")
+    inner = {n: {k: inside for k in v} for n, v in event.data.items() if type(v) is dict}
+    changed = event._replace(data={**event.data, **inner})
+    assert well_formed(changed.type, changed.data, RIGHT) == (misshapen(changed) == "")
+
+
+def test_a_log_with_ever_new_forms_costs_no_ever_growing_memory():
+    right = {}
+    for n in range(1200):
+        assert well_formed("note_added", {"text": "x", f"more{n}": n}, right)
+    assert len(right) == 1000
+    assert not well_formed("note_added", {"text": 7, "more7": 7}, right)
+
+
+def test_a_large_first_plan_says_how_many_steps_are_added():
+    plan = next(event for event in WRITTEN if event.type == "plan_adopted")
+    counted = plan._replace(data={**plan.data, "diff": {**plan.data["diff"], "added": 101}})
+    assert misshapen(counted) == ""
+    counted = plan._replace(data={**plan.data, "diff": {**plan.data["diff"], "kept": 101}})
+    assert misshapen(counted) == "kept is a whole number, where a list belongs"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fsm_agent.faces.drawing.layers import Node, draw
-from fsm_agent.faces.frame.columns import columns, cut, filled, padded, signs
+from fsm_agent.faces.frame.columns import columns, cut, filled, laid_out, padded, signs, spelled
 from fsm_agent.faces.frame.screen import short, wrapped
 
 TEXT = st.text(st.sampled_from("ab 字é漢\u0301👍ｗ-,.\u200d한"), max_size=200)
@@ -77,6 +77,32 @@ def test_a_head_wider_than_the_line_stands_alone():
     assert wrapped("字" * 30, "words", 40) == ["字" * 30, "        words"]
 
 
+@given(TEXT, st.integers(12, 60))
+def test_for_a_screen_of_ascii_only_a_sign_is_as_wide_as_it_is_spelled(text, width):
+    with laid_out(unicode=False):
+        assert columns(text) == len(spelled(text))
+        assert len(spelled(short(text, width))) <= width
+        assert len(spelled(padded(text, width))) >= width
+        found = list(filled(" ".join(text.split()), width, "  head: ", "    "))
+        assert all(len(spelled(line)) <= max(width, 4 + 10) for line in found)  # one sign is cut nowhere
+    assert "".join("".join(found).removeprefix("  head:").split()) == "".join(text.split())
+    assert columns("報") == 2
+
+
+def test_a_drawing_in_ascii_has_its_lines_in_line():
+    with laid_out(unicode=False):
+        wide = draw([Node("a", "報", ()), Node("b", "bb", ()), Node("c", "c", ("a", "b"))])
+    plain = draw([Node("a", "aaaaaa", ()), Node("b", "bb", ()), Node("c", "c", ("a", "b"))])
+    assert [line.replace("\\u5831", "aaaaaa") for line in map(spelled, wide)] == [
+        spelled(line) for line in plain
+    ]
+
+
+def test_the_signs_that_we_write_ourselves_are_spelled_as_people_write_them():
+    assert spelled("3 × a → b, «secret:t» …") == "3 x a -> b, <<secret:t>> ..."
+    assert spelled("é 報 👍") == "\\xe9 \\u5831 \\U0001f44d"
+
+
 def test_padding_counts_columns():
     assert [padded(text, 6) for text in ("ab", "報告", "longer than")] == ["ab    ", "報告  ", "longer than"]
 
@@ -88,13 +114,16 @@ def test_a_drawing_with_wide_names_has_its_lines_in_line():
     assert draw([Node("a", "報" * 41, ())]) is None
 
 
-def test_nothing_that_is_shown_of_a_run_in_chinese_is_wider_than_80_columns(cli):
+@pytest.mark.parametrize("ascii_only", [False, True])
+def test_nothing_that_is_shown_of_a_run_in_chinese_is_wider_than_80_columns(cli, ascii_only):
     words = "把上周的出租车费用报销" * 8
     steps = [
         {"id": f"s{i}", "description": words, "depends_on": [f"s{i - 1}"] if i else []} for i in range(4)
     ]
     (cli.path / "plan.json").write_text(json.dumps({"goal": words, "steps": steps}), encoding="utf-8")
-    run = "运行编号" * 2
+    run = "运行编号" * (
+        1 if ascii_only else 2
+    )  # spelled out a name takes three times as much, and is never cut
     assert cli("run", "plan.json", "--run-id", run).code == 4
     for said in (
         ("status", run),
@@ -108,7 +137,11 @@ def test_nothing_that_is_shown_of_a_run_in_chinese_is_wider_than_80_columns(cli)
         ("plan", "graph", "plan.json"),
         ("repl", run, "-c", "plan"),
     ):
-        shown = cli(*said).out
+        shown = cli(*said, *(["--ascii"] if ascii_only else [])).out
         lines = [line for line in shown.splitlines() if not line.strip().startswith("fsm-agent ")]
-        assert any(unicodedata.east_asian_width(sign) == "W" for sign in shown), said
+        if ascii_only:
+            assert shown.isascii(), said
+            assert "\\u" in shown, said
+        else:
+            assert any(unicodedata.east_asian_width(sign) == "W" for sign in shown), said
         assert [line for line in lines if columns(line) > 80] == [], said

@@ -250,16 +250,18 @@ def test_a_list_or_a_number_where_text_belongs_is_told_or_is_corrupt(events, how
     assert set(codes.values()) <= {0, 7}, codes
 
 
-def test_an_event_that_passes_the_audit_and_cannot_be_told_is_named(events):
-    """The audit passes over words, for they prove nothing; who shows them cannot."""
+def test_an_event_that_cannot_be_told_is_named_by_the_audit_and_by_whoever_tells_it(events):
     first(events, "plan_adopted")["data"]["diff"] = "x"
     forged(events)
-    assert said("audit", "r1").exit_code == 0
+    found = "diff is text, where an object belongs"
+    audited = said("audit", "r1")
+    assert audited.exit_code == 7
+    assert f"event 2, A2 form-of-its-type: {found}" in audited.output
     for words in (("history", "r1"), ("history",), ("history", "r1", "--json")):
         shown = said(*words)
         assert shown.exit_code == 7
         assert (
-            "event 2 (plan_adopted) is none that this program writes, for diff is text, where an object belongs"
+            f"its audit fails at event 2 ({found}; it is no plan_adopted that this program writes)"
             in shown.output
         )
 
@@ -273,7 +275,12 @@ def test_questions_with_lists_where_text_belongs_are_corrupt_wherever_they_are_s
         asked = [orjson.loads(line[: line.rindex(b',"hash":"')] + b"}") for line in file]
     first(asked, "approval_requested")["data"]["answers"] = [["value"]]
     forged(asked, "ask")
-    for words in (("status", "ask"), ("replay", "forged.jsonl"), ("report", "ask", "-o", "r.html")):
+    for words in (
+        ("status", "ask"),
+        ("replay", "forged.jsonl"),
+        ("report", "ask", "-o", "r.html"),
+        ("audit", "ask"),
+    ):
         shown = said(*words)
         assert shown.exit_code == 7, (words, shown.output)
         assert "answers holds something else than texts" in shown.output

@@ -360,7 +360,7 @@ def test_history_tells_errors_tools_replans_and_strategies(cli):
     assert "price: 3 calls, 1 done, 2 failed" in text
     assert "begun, 1 adopted, 1 helped, 1 planner calls" in text
     assert "plan 2 by model, helped, 1 newly done" in text
-    assert "plan 1 by initial, replaced" in text
+    assert "plan 1, the first, replaced" in text
     assert "plan 2 by model, in force: T2b (price), T3 (book)" in text
 
 
@@ -374,7 +374,7 @@ def test_history_of_all_runs_sums_them_up(cli):
     text = cli("history").out
     assert text.startswith("2 runs\n")
     assert text.count("  none") == 2
-    assert "r2 plan 1 by initial, in force" in text
+    assert "r2 plan 1, the first, in force" in text
 
 
 def test_history_of_nothing_is_not_found(cli):

@@ -61,6 +61,7 @@ def test_a_run_is_stepped_approved_by_typing_and_finished(cli, person):
     ann.until("T3]>")
     ann.type("approve T3")
     shown = ann.until("to approve:")
+    assert "to reject" not in shown  # other words are commands of their own here
     assert "book is write: it changes something" in shown
     assert "total = 180" in shown
     digest = re.search(r"digest (\w{16})", shown)[1]

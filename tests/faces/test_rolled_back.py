@@ -1,6 +1,7 @@
 """A store whose older copy was put back: what only reads goes on showing what is there, and says what is missing."""
 
 import shutil
+import signal
 
 import pytest
 
@@ -59,6 +60,32 @@ def test_a_rolled_back_run_is_shown_and_one_line_on_stderr_says_both_ends_and_wh
     assert "restore the newer" in said[0]
     assert "fsm-agent audit r1" in said[0]
     assert "E-CORRUPT" not in shown.out
+
+
+@pytest.mark.parametrize(
+    "words", [("wait", "r1"), ("wait", "r1", "--json"), ("wait", "r1", "--timeout", "0")]
+)
+def test_who_waits_for_a_rolled_back_run_is_told_so_once(cli, old, words):
+    before, after = old
+    shown = cli(*words)
+    assert shown.code == 4  # it waits for a person again
+    said = [line for line in shown.err.splitlines() if "E-CORRUPT" in line]
+    assert len(said) == 1, shown
+    assert f"it ends at event {before}, but the head kept in" in said[0]
+    assert f"is event {after};" in said[0]
+    assert "E-CORRUPT" not in cli("wait", "other").err
+
+
+def test_who_follows_the_events_of_a_rolled_back_run_is_told_so_once(cli, old):
+    before, after = old
+    with cli.start("events", "r1", "-f", "--jsonl") as following:
+        assert '"run_created"' in following.stdout.readline()
+        following.send_signal(signal.SIGINT)  # an open run is followed for ever
+        _, err = following.communicate(timeout=60)
+    said = [line for line in err.splitlines() if "E-CORRUPT" in line]
+    assert len(said) == 1, err
+    assert f"it ends at event {before}, but the head kept in" in said[0]
+    assert f"is event {after};" in said[0]
 
 
 def test_the_run_that_lost_nothing_is_shown_without_a_word(cli, old):

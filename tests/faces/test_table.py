@@ -18,6 +18,9 @@ EVERY = [*table.COMMANDS, *PROMPT]
 ROWS = pytest.mark.parametrize(
     "row", EVERY, ids=[f"{'prompt: ' if row in PROMPT else ''}{row.name}" for row in EVERY]
 )
+VALUED = [
+    (row.words, flag) for row in table.COMMANDS for p in row.params if p.kind != "flag" for flag in p.flags
+]
 NAMES = (
     """
 run, resume, wait, approve, reject, edit, answer, reconcile, retry, set, pause, cancel, note, status, events, runs,
@@ -174,3 +177,23 @@ def test_without_click_there_is_one_line_that_says_what_to_install(tmp_path):
         shown.stderr
         == 'E-EXTRA fsm-agent: the command line needs more packages; pip install "fsm-agent[cli]"\n'
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "flag"), VALUED, ids=[f"{' '.join(words)} {flag}" for words, flag in VALUED]
+)
+def test_an_option_whose_value_was_forgotten_is_refused_and_nothing_is_done(cli, words, flag):
+    """Taken as if it had not been given, ``--rules`` would run under another table than the one that was meant."""
+    shown = cli(*words, "desk", flag)
+    assert shown.code == 2
+    assert shown.err.startswith(
+        f"E-USAGE fsm-agent {' '.join(words)}: Option '{flag}' requires an argument; usage: "
+    )
+    assert cli.runs() == []
+
+
+def test_a_store_that_was_forgotten_is_refused(cli):
+    assert cli("runs", "--store").err.startswith(
+        "E-USAGE fsm-agent runs: Option '--store' requires an argument"
+    )
+    assert cli("--store").code == 2

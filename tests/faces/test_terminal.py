@@ -1,5 +1,6 @@
 """A person at a terminal is shown exactly what will be called, and says yes by the digest of it."""
 
+import json
 import os
 import signal
 
@@ -31,7 +32,8 @@ def test_an_approval_shows_the_exact_call_and_takes_its_digest(cli, person):
     assert 'guest = "Ann"' in shown
     assert "total = 180" in shown
     digest = shown.split("digest ")[1][:16]
-    assert f"type {digest[:4]} to approve" in shown
+    assert f"\n  type {digest[:4]} to approve" in shown
+    assert "s to skip for now" in " ".join(shown.split())  # all of it, however narrow the terminal
     ann.type("y")
     assert "'y' is not how the digest begins" in ann.until("T3> ")
     ann.type(digest[:3])
@@ -119,6 +121,18 @@ def test_a_failure_is_asked_about_with_its_legal_answers(cli, person):
     assert cli.json("status", "r1")[1]["tasks"]["T2"]["result"] == {"total": 7}
 
 
+def test_a_question_in_many_words_stands_on_lines_that_fit(cli, person):
+    words = "which of the two offers is it to be, " * 6 + "or none?"
+    (cli.path / "ask.json").write_text(json.dumps([{"id": "q", "description": words}]))
+    ann = person("run", "ask.json", "--run-id", "r1")
+    shown = ann.until("q> ")
+    asked = shown[shown.rindex("q: which") :]
+    assert all(len(line) <= 80 for line in asked.splitlines())
+    assert " ".join(words.split()) in " ".join(asked.split())
+    ann.type("a none")
+    assert ann.end() == 0
+
+
 # ── what a line means ─────────────────────────────────────────────────────────────────────────────────────────
 
 DIGEST = "e1ab" + "0" * 60
@@ -180,3 +194,21 @@ def said(question, line):
 )
 def test_a_typed_line_means_one_thing_or_is_asked_again(question, line, meaning):
     assert said(question, line) == meaning
+
+
+@pytest.mark.parametrize(
+    ("question", "line", "words"),
+    [
+        (ANSWER, "Oslo", "'Oslo' is no answer; type a Oslo to answer, r WORDS to reject, or s"),
+        (ANSWER, "a", "'a' is no answer; type a VALUE to answer, r WORDS to reject, or s"),
+        (ANSWER, "", "nothing was typed; type a and a VALUE to answer (JSON, or text)"),
+        (
+            APPROVAL,
+            "help",
+            "'help' is not how the digest begins; type e1ab to approve, r WORDS to reject, e NAME=VALUE",
+        ),
+        (DECIDE, "", "nothing was typed; type one of: probe | retry | applied JSON because WORDS"),
+    ],
+)
+def test_who_types_something_else_is_told_what_can_be_typed(question, line, words):
+    assert understand(question, line).startswith(words)

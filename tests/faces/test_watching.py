@@ -8,7 +8,8 @@ import pytest
 
 from fsm_agent import Plan, Toolbox
 from fsm_agent.core.events import Event
-from fsm_agent.faces.drive.watching import MOST, Timeline, footer, rows
+from fsm_agent.faces.drive.watching import MOST, Timeline, footer, rows, table
+from fsm_agent.faces.frame.columns import columns, laid_out
 from fsm_agent.sync import RunController
 from tests.faces.conftest import HERE
 from tests.faces.terminal import Person
@@ -62,7 +63,7 @@ def many(tmp_path):
 
 
 def test_of_many_tasks_those_that_matter_are_shown_and_the_rest_is_counted(many):
-    found = rows(many, Timeline(), 0, width=10, unicode=True)
+    found = rows(many)
     assert [row.task for row in found] == ["q", "..."]
     assert found[-1].words == f"{MOST + 5} more: {MOST + 5} done, 0 pending"
 
@@ -73,6 +74,24 @@ def test_the_footer_says_time_budgets_and_waits(many):
     line.listen([moved(1_000_000, "s1", "start", "running")])
     assert footer(many, line, 3_500_000).startswith("2.5 s | ")
     assert footer(many, line, 3_500_000).endswith("| waits: q (answer)")
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("unicode", [True, False])
+def test_the_table_fits_the_terminal_and_cuts_no_state_and_nothing_that_is_waited_for(many, width, unicode):
+    line = Timeline()
+    line.listen([moved(1, "q", "start", "running"), moved(2_000_001, "q", "lose", "unknown-result")])
+    with laid_out(unicode=unicode):
+        title, head, asked, rest, *below = table(many, line, 4_000_001, width=width, unicode=unicode)
+    assert all(columns(one) <= width for one in (title, head, asked, rest, *below))
+    assert title.endswith(": awaiting-confirmation")
+    assert "task  state                  tries  time".startswith(head.strip())
+    sign, task, state, *_ = asked.split()
+    assert (sign, task, state) == ("⏸" if unicode else "=", "q", "awaiting-confirmation")
+    assert head.index("state") == asked.index("awaiting-confirmation")
+    assert ("?" if unicode else "~") in asked or width == 40  # the attempt whose result is unknown
+    assert f"{MOST + 5} more" in rest or width == 40
+    assert " ".join(below).split() == footer(many, line, 4_000_001).split()
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ AT_PROMPT = [
     ("status --colour", 2, "status: there is no option --colour"),
     ("approve T3 --digst x", 2, "there is no option --digst; did you mean --digest?"),
     ("note", 2, "note: TEXT is missing; usage: note TEXT"),
-    ("note a b", 2, "unexpected extra argument"),
+    ("note a b", 2, "unexpected extra argument (b), for words with spaces stand in quotes; usage: note TEXT"),
     ("approve", 2, "approve: TASK is missing; usage: approve TASK"),
     ("retry", 2, "retry: TASK is missing; usage: retry TASK"),
     ("show", 2, "show: SEQ is missing; usage: show SEQ"),

@@ -11,10 +11,11 @@ import pytest
 from fsm_agent import Plan, RunController, Toolbox, ToolError
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.errors import RefusedError
-from fsm_agent.core.inputs import Person, Replan
+from fsm_agent.core.inputs import Person, Replan, Usage
 from fsm_agent.core.tools import is_secret
 from fsm_agent.runtime.planning.planner import Proposal
-from fsm_agent.runtime.secrets.hiding import hidden, hide_document
+from fsm_agent.runtime.secrets.hiding import hidden, hide_document, refuse_secrets
+from fsm_agent.runtime.secrets.proposals import discreet, without_literals
 from fsm_agent.runtime.secrets.vault import Vault
 
 GIVEN = "c4n-given-8c1f0e7a"
@@ -140,16 +141,8 @@ async def test_a_word_with_a_secret_is_refused_before_it_lies_in_the_inbox(tmp_p
     assert SAID.encode() not in written(tmp_path)
 
 
-@pytest.mark.parametrize("raises", [False, True])
-@in_a_loop
-async def test_a_planner_that_says_a_secret_has_given_no_plan_and_its_words_are_hidden(tmp_path, raises):
-    class Careless:
-        async def propose(self, briefing):
-            if raises:
-                raise RuntimeError(f"GET /?token={GIVEN}")
-            step = {"id": "z", "tool": "login", "args": {"token": GIVEN, "pin": 1}}
-            return Proposal(text=json.dumps({"steps": [step]}))
-
+async def refusals(tmp_path, planner):
+    """Return what was refused of a planner in a run whose first step fails, and which has a secret input."""
     tools = Toolbox()
 
     @tools.read(secret=["token", "pin"])
@@ -157,10 +150,117 @@ async def test_a_planner_that_says_a_secret_has_given_no_plan_and_its_words_are_
         raise ToolError("not_found", "no such user")
 
     plan = Plan.make({"goal": "g", "inputs": {"t": ""}, "steps": [LOGIN]})
-    given = {"inputs": {"t": GIVEN}, "planner": Careless()}
+    given = {"inputs": {"t": GIVEN}, "planner": planner}
     async with await RunController.start(plan, tools, store=str(tmp_path / "runs.db"), **given) as run:
         await run.wait()
-        refused = [e.data["why"] async for e in run.events() if e.type == "replan_refused"]
+        return [event async for event in run.events() if event.type == "replan_refused"]
+
+
+NEW = {"id": "z", "tool": "login", "args": {"token": "$inputs.t", "pin": SAID}}
+PLACED = [
+    ({"steps": [NEW]}, "/steps/0/args/pin"),
+    ({"steps": [{**NEW, "args": {"token": [SAID], "pin": 1}}]}, "/steps/0/args/token, /steps/0/args/pin"),
+    ([{"action": "login", "params": {"token": SAID, "pin": "$inputs.t"}}], "/0/params/token"),
+    (
+        {
+            "steps": [
+                {
+                    "id": "n",
+                    "plan": {
+                        "steps": [{**NEW, "alternatives": [{"tool": "login", "args": {"token": SAID}}]}]
+                    },
+                }
+            ]
+        },
+        "/steps/0/plan/steps/0/alternatives/0/args/token, /steps/0/plan/steps/0/args/pin",
+    ),
+    (
+        {"steps": [{**NEW, "args": {"token": "$inputs.new", "pin": "$inputs.t"}}], "inputs": {"new": SAID}},
+        "/inputs/new",
+    ),
+    (
+        {"steps": [NEW | {"id": f"z{n}", "description": SAID} for n in range(5)]},
+        "/steps/2/args/pin and 2 more",
+    ),
+]
+
+
+@pytest.mark.parametrize(("document", "places"), PLACED)
+@pytest.mark.parametrize("around", ["{}", "```json\n{}\n```\nThe pin is " + SAID])
+@in_a_loop
+async def test_a_planners_own_literal_in_a_secret_place_is_refused_by_its_place_and_not_logged(
+    tmp_path, document, places, around
+):
+    class Inventive:
+        async def propose(self, briefing):
+            assert SAID not in str(briefing)
+            return Proposal(
+                text=around.format(json.dumps(document)), model="m", usage=Usage(tokens=7, cost_micros=1)
+            )
+
+    refused = await refusals(tmp_path, Inventive())
+    assert refused
+    for event in refused:
+        assert event.data["gate"] == "planner"
+        assert f"{places}: a literal stands where a tool declares a secret" in event.data["why"]
+        assert "$secret" in event.data["answer"]
+        assert (event.data["model"], event.data["usage"]["tokens"]) == ("m", 7)
+    assert SAID.encode() not in written(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps({"steps": [{**NEW, "args": {"token": "Bearer $inputs.t", "pin": "$inputs.t"}}]}),
+        json.dumps({"steps": [{**NEW, "args": json.dumps({"token": "$inputs.t", "pin": "$inputs.t"})}]}),
+        json.dumps({"infeasible": "nobody knows the pin"}),
+        "no plan at all",
+    ],
+)
+def test_an_answer_that_says_no_secret_stays_as_it_came(state: Run, text):
+    assert without_literals(text, state) == ("", text)
+
+
+def test_a_plan_that_only_refers_to_secrets_may_lie_in_the_inbox_whatever_its_shape(state: Run):
+    args = {"token": "$inputs.t", "amount": 1}
+    for given in (args, json.dumps(args)):
+        refuse_secrets(Replan(document=[{"action": "pay", "params": given}], who=ANN), state)
+    with pytest.raises(RefusedError, match="it holds a secret that a tool declares"):
+        args["token"] = SAID
+        refuse_secrets(Replan(document=[{"action": "pay", "params": json.dumps(args)}], who=ANN), state)
+
+
+def test_in_a_run_without_secrets_a_literal_is_an_argument_like_another():
+    text = json.dumps({"steps": [NEW]})
+    assert without_literals(text, Run("r")) == ("", text)
+
+
+@in_a_loop
+async def test_what_is_no_proposal_at_all_is_refused_as_that(tmp_path):
+    class Silent:
+        async def propose(self, briefing):
+            return None
+
+    refused = await refusals(tmp_path, Silent())
+    assert {event.data["why"] for event in refused} == {
+        "the planner failed: it returned a value of type NoneType; a Proposal with a text is wanted"
+    }
+    assert discreet(None, Run) is None
+
+
+@pytest.mark.parametrize("raises", [False, True])
+@in_a_loop
+async def test_a_planner_that_says_a_secret_has_given_no_plan_and_its_words_are_hidden(tmp_path, raises):
+    class Careless:
+        async def propose(self, briefing):
+            if raises:
+                raise RuntimeError(f"GET /?token={GIVEN}")
+            step = {**LOGIN, "id": "z", "description": f"log in with {GIVEN}"}
+            return Proposal(
+                text=json.dumps({"steps": [{**step, "args": {"token": "$inputs.t", "pin": "$inputs.t"}}]})
+            )
+
+    refused = [event.data["why"] for event in await refusals(tmp_path, Careless())]
     assert refused
     assert all(
         ("token=«secret:inputs.t»" if raises else "its answer says a secret") in why for why in refused

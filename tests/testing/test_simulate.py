@@ -310,6 +310,32 @@ def test_secrets_reach_the_world_and_never_the_log():
     assert b"hunter2" not in b"".join(to_body(e) for e in result.events)
 
 
+def test_a_planner_that_makes_a_secret_up_is_refused_as_it_would_be_in_a_real_run():
+    plan = {"inputs": {"token": "hunter2-hunter2"}, "steps": [step("a", args={"token": "$inputs.token"})]}
+    tools = {
+        "t": {
+            "effect": "read",
+            "secret": ["token"],
+            "calls": [{"raise": {"status": 404}}, {"return": {"ok": True}}],
+        }
+    }
+    made_up = [step("b", args={"token": "letmein-letmein"})]
+    right = [step("b", args={"token": "$inputs.token", "n": 1})]
+    result = run(
+        plan,
+        tools,
+        planner=[{"steps": made_up}, {"steps": right}],
+        expect={"run": "done", "planner_calls": 2},
+    )
+    assert result.ok, result.failures
+    refused = [event.data for event in result.events if event.type == "replan_refused"]
+    assert [data["gate"] for data in refused] == ["planner"]
+    assert refused[0]["why"].startswith(
+        "/steps/0/args/token: a literal stands where a tool declares a secret"
+    )
+    assert b"letmein" not in b"".join(to_body(e) for e in result.events)
+
+
 # ── anything ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 CALLS = (

@@ -86,7 +86,8 @@ def _because(words: Any, lead: str = ": ") -> str:
 
 def _task_moved(who: str, data: Mapping[str, Any], event: Event) -> str:
     reason = data.get("reason")
-    by = f" by {event.actor['id']}" if event.actor is not None and event.actor.get("kind") == "human" else ""
+    person = event.actor if event.actor is not None and event.actor.get("kind") == "human" else {}
+    by = f" by {person['id']}" if "id" in person else ""
     match data["trigger"]:
         case "start":
             approved = f", as approved (event {data['approval']})" if "approval" in data else ""

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple, cast
 import attrs
 
 from fsm_agent.core import canon
+from fsm_agent.core.audit.shapes import Forms
 from fsm_agent.core.engine.fold import apply
 from fsm_agent.core.engine.records import RUN, Task
 from fsm_agent.core.engine.state import Run
@@ -82,6 +83,7 @@ class Checker:
         skipped: Function of a check → in how many of the events that it looks at it had nothing to look at.
         odd: Kind of event → how many were not ordinary: checks of all events had to look at them.
         busy: Kind of event → how many were ordinary, and not plain.
+        forms: Forms of events that were found right.
         seen: Kind of event → how many there were.
         by_caller: Whether the calls are made by a loop that somebody else keeps, who answers for their arguments.
         parent: The run that the log comes from, as its checks follow it; None if it is no fork.
@@ -116,6 +118,7 @@ class Checker:
         self.findings: list[Finding] = []
         self.failed: Counter[str] = Counter()
         self.skipped: dict[Any, int] = defaultdict(int)
+        self.forms: Forms = {}
         self.seen: dict[str, int] = defaultdict(int)
         self.odd: dict[str, int] = defaultdict(int)
         self.busy: dict[str, int] = defaultdict(int)

@@ -19,6 +19,7 @@ from fsm_agent.core.audit.parts import PARTS
 from fsm_agent.core.audit.people import PEOPLE
 from fsm_agent.core.audit.plans import PLANS
 from fsm_agent.core.audit.policy import POLICY, plain_decision
+from fsm_agent.core.audit.shapes import well_formed
 from fsm_agent.core.events import TYPES, Event
 from fsm_agent.core.machine import TABLES
 
@@ -131,7 +132,7 @@ def ordinary(log: Checker, event: Event) -> bool:
 
     This is no check, but a way to know at once what most events pass; the checks say what is wrong with the others.
     """
-    seq, at, type_, _, _, cause, tx, _ = event
+    seq, at, type_, data, _, cause, tx, actor = event
     if seq != log.seq + 1 or seq != log.record.seq or seq == 1 or at <= log.at:
         return False
     if cause is not None and not 0 < cause < seq:
@@ -144,7 +145,11 @@ def ordinary(log: Checker, event: Event) -> bool:
             return False
     elif tx[0] != seq or tx[1] < 1:
         return False
-    return type_ in _PLAIN and log.parent is None and not log.run.closed and not no_credentials(log, event)
+    if type_ not in _PLAIN or log.parent is not None or log.run.closed:
+        return False
+    if actor is not None and not well_formed("actor", actor, log.forms):
+        return False
+    return well_formed(type_, data, log.forms) and not no_credentials(log, event)
 
 
 def hold(log: Checker, event: Event) -> None:

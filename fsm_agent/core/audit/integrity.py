@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from fsm_agent.core.audit.check import ALL, BATCH, Check, Said, check, made_by_reader
 from fsm_agent.core.audit.checker import Checker, by_person
+from fsm_agent.core.audit.shapes import misshapen, well_formed
 from fsm_agent.core.events import TYPES, Event, Head, Record, chain, from_body, hydrate, is_canonical
 from fsm_agent.core.machine import FINAL_RUN_STATES
 
@@ -118,6 +119,14 @@ def known_type(log: Checker, event: Event) -> Said:
     return (
         "" if event.type in TYPES else f"the type {event.type!r} is none of the {len(TYPES)} that there are"
     )
+
+
+def form_of_its_type(log: Checker, event: Event) -> Said:
+    """Every event has the members that every event of its type has, each of its kind: text, a number, a list of texts."""
+    right, actor = log.forms, event.actor
+    if well_formed(event.type, event.data, right) and (actor is None or well_formed("actor", actor, right)):
+        return ""
+    return f"{misshapen(event)}; it is no {event.type} that this program writes"
 
 
 def stored_number(log: Checker, event: Event) -> Said:
@@ -240,6 +249,7 @@ def no_credentials(log: Checker, event: Event) -> Said:
 
 INTEGRITY: Final[tuple[Check, ...]] = (
     check("A2", known_type, *ALL),
+    check("A2", form_of_its_type, *ALL),
     check("A3", numbered, *ALL),
     check("A4", whole_batches, *ALL),
     check("A6", stored_number, *ALL),

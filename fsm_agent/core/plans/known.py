@@ -13,8 +13,8 @@ from fsm_agent.core.plans.plan import Plan
 _KNOWN: Final[WeakValueDictionary[str, Plan]] = WeakValueDictionary()
 """Plans that are alive, by digest: the run that adopts a plan need not hold a second copy of it."""
 
-_VERY_MANY: Final = 20_000
-"""So many new objects that stay are far more than what else is new then."""
+_VERY_MANY: Final = 2_000
+"""So many new objects that stay are more than what else is new then, and more than it pays to walk."""
 _MOST: Final = 500_000
 """So many others become old along with them, at most, before the collector looks through all objects."""
 _OLD: Final = {"collections": 0, "since": 0}
@@ -26,7 +26,7 @@ def collecting_later() -> Iterator[None]:
     """Keep the garbage collector from looking for garbage while many values are made that all stay.
 
     It finds none, and takes most of the time of a plan of 10,000 steps. If very many were made, they are counted among the
-    old ones at once, instead of being walked three times on their way there.
+    old ones at once, instead of being walked twice on their way there while the run goes on.
     """
     if not gc.isenabled():
         yield

@@ -65,7 +65,7 @@ class Ledger:
             outcome = event.data["outcome"]
             there = outcome["kind"] == "value"
             applied = "yes" if there else outcome.get("applied", "maybe")
-            self._proved(event, "a late reply", applied, (outcome["value"],) if there else ())
+            self._proved(event, "a late reply", applied, (outcome.get("value"),) if there else ())
 
     def _moved(self, event: Event) -> None:
         data = event.data

@@ -14,7 +14,7 @@ from fsm_agent.core.errors import UsageError
 from fsm_agent.core.inputs import Answer, Approve, Edit, Person, Reject, Word
 from fsm_agent.faces.frame.execute import pair
 from fsm_agent.faces.frame.places import person
-from fsm_agent.faces.frame.screen import Screen, duration, safe, short
+from fsm_agent.faces.frame.screen import Screen, duration, safe, short, wrapped
 from fsm_agent.runtime.ports import SystemPorts
 
 DIGITS: Final = 4
@@ -29,9 +29,18 @@ EFFECTS: Final = {
 
 
 def show(question: Question, run: Run, screen: Screen) -> Iterator[str]:
-    """Yield the lines that show *question*."""
+    """Yield the lines that show *question*, and what can be typed."""
     yield ""
-    yield f"{screen.glyph('awaiting-confirmation')} {safe(question.task)}: {safe(question.say)}"
+    yield from described(question, run, screen)
+    for line in _choices(question):  # whole: what is cut off, nobody can type
+        yield from wrapped("  ", line, screen.width)
+
+
+def described(question: Question, run: Run, screen: Screen) -> Iterator[str]:
+    """Yield the lines that show what *question* is about, and nothing of how it is answered."""
+    first, *more = wrapped(f"? {safe(question.task)}: ", question.say, screen.width)
+    yield first.replace("?", screen.glyph("awaiting-confirmation"), 1)
+    yield from more
     task = run.tasks.get(question.task)
     spec = run.spec_of(task) if task is not None else None
     if question.kind == "approval" and spec is not None:
@@ -39,7 +48,6 @@ def show(question: Question, run: Run, screen: Screen) -> Iterator[str]:
     if question.kind == "approval" and question.task == RUN:
         yield from _plan(run, screen)
         yield f"  digest {question.digest[:16]}..."
-        yield from (short(f"  {line}", screen.width) for line in _choices(question))
         return
     for name, value in (question.args or {}).items():
         yield f"  {safe(name)} = {safe(canon.encode(value).decode())}"
@@ -54,21 +62,20 @@ def show(question: Question, run: Run, screen: Screen) -> Iterator[str]:
         )
     if parts:
         yield f"  {', '.join(parts)}"
-    yield from (short(f"  {line}", screen.width) for line in _choices(question))
 
 
 def _plan(run: Run, screen: Screen) -> Iterator[str]:
     """Yield the plan that is asked about, one step a line, in the order in which steps stand in it."""
     assert run.plan is not None, "there is a plan to ask about"
     for name, value in run.inputs.items():
-        yield short(f"  {safe(name)} = {safe(canon.encode(value).decode())}", screen.width)
+        yield "  " + short(f"{name} = {canon.encode(value).decode()}", screen.width - 2)
     for step in run.plan.steps:
         spec = run.tools.get(run.tool_of(step) or "")
         kind = f" ({spec.effect.value})" if spec is not None else ""
         after = f", after {', '.join(d.id for d in step.depends_on)}" if step.depends_on else ""
         asks = ", asks before it" if step.requires_confirmation or (spec is not None and spec.confirm) else ""
         what = f"{step.id}: {run.tool_of(step) or 'a person'}{kind}{after}{asks}"
-        yield short(f"  {safe(what)}: {safe(canon.encode(step.args.source).decode())}", screen.width)
+        yield "  " + short(f"{what}: {canon.encode(step.args.source).decode()}", screen.width - 2)
 
 
 def _choices(question: Question) -> tuple[str, ...]:
@@ -78,7 +85,7 @@ def _choices(question: Question) -> tuple[str, ...]:
             return (f"type {start} to approve, r WORDS to reject, s to skip for now",)
         return (f"type {start} to approve, r WORDS to reject, e NAME=VALUE ... to edit, s to skip for now",)
     if question.kind == "answer":
-        return ("type a VALUE to answer (JSON, or text), r WORDS to reject, s to skip for now",)
+        return ("type a and a VALUE to answer (JSON, or text), r WORDS to reject, s to skip for now",)
     forms = {
         "result": "result JSON because WORDS",
         "applied": "applied JSON because WORDS",
@@ -91,6 +98,8 @@ def understand(question: Question, line: str) -> Word | str | None:
     """Return what *line* says to *question*: a word for the run, None to put it off, or what is wrong with it."""
     head, _, rest = line.partition(" ")
     rest = rest.strip()
+    if not line:
+        return f"nothing was typed; {'; '.join(_choices(question))}"
     if head == "s" and not rest:
         return None
     if question.kind == "decide":
@@ -101,15 +110,14 @@ def understand(question: Question, line: str) -> Word | str | None:
         return Reject(task=question.task, digest=question.digest, who=_me(rest))
     if question.kind == "answer":
         if head != "a" or not rest:
-            return f"{line[:40]!r} is no answer; type a VALUE, r WORDS or s"
+            said = f"a {line[:40]}" if line and head != "a" else "a VALUE"
+            return f"{line[:40]!r} is no answer; type {said} to answer, r WORDS to reject, or s"
         return Answer(task=question.task, digest=question.digest, value=_value(rest), who=_me())
     if head == "e" and rest:
         return _edit(question, rest)
     if len(line) >= DIGITS and question.digest.startswith(line.lower()):
         return Approve(task=question.task, digest=question.digest, who=_me())
-    return (
-        f"{line[:40]!r} is not how the digest begins; type {question.digest[:DIGITS]} to approve, or r, e, s"
-    )
+    return f"{line[:40]!r} is not how the digest begins; {'; '.join(_choices(question))}"
 
 
 def _edit(question: Question, text: str) -> Word | str:

@@ -139,7 +139,7 @@ async def wait(screen: Screen, *, run: str, until: str | None, timeout: float | 
     """Follow a run until it rests, ends, or reaches a state."""
     wanted = _wanted(until)
     tell = _progress(screen, run).listen
-    with places.following(screen) as store:
+    with places.following(screen, run) as store:
         store.info(run)
         if not places.is_driven(store, run) and store.info(run).state not in EXIT_OF_RUN:
             screen.hint(

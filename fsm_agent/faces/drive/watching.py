@@ -6,13 +6,14 @@ What is shown is made from the state and from the events told so far; nothing he
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from fsm_agent.core.engine.state import Run
 from fsm_agent.core.events import Event
 from fsm_agent.core.machine import TaskState
 from fsm_agent.faces.drive.persons import Progress
-from fsm_agent.faces.frame.screen import GLYPHS, Screen, duration, short
+from fsm_agent.faces.frame.columns import columns, cut, padded
+from fsm_agent.faces.frame.screen import GLYPHS, Screen, duration, safe, short, wrapped
 from fsm_agent.runtime.controller import RunController
 from fsm_agent.runtime.driving.status import budgets_of, waiting_for
 from fsm_agent.runtime.ports import SystemPorts
@@ -21,6 +22,10 @@ REFRESH_S: Final = 0.25
 """How often bars of running calls grow, in seconds."""
 MOST: Final = 20
 """Of more tasks than this, those that are done or have not begun are counted instead of shown."""
+WORDS: Final = 24
+"""So many columns are kept for words, where there are any."""
+LEAST: Final = 8
+"""A bar takes so many columns at least, and words are shown in no fewer."""
 _BARS: Final = {"done": "━=", "failed": "✖x", "unknown-result": "?~", "running": "╍-", "cancelled": "⊘x"}
 
 
@@ -33,12 +38,11 @@ class Span(NamedTuple):
 
 
 class Row(NamedTuple):
-    """One line of the table."""
+    """What a line of the table tells of a task, beside its bar."""
 
     state: str
     task: str
     tries: int
-    bar: str
     words: str
 
 
@@ -75,8 +79,8 @@ class Timeline:
         return "".join(cells)
 
 
-def rows(run: Run, line: Timeline, now: int, *, width: int, unicode: bool) -> list[Row]:
-    """Return the lines of the table: every task, or of many those that matter now."""
+def rows(run: Run) -> list[Row]:
+    """Return what the table shows: every task, or of many those that matter now."""
     tasks = list(run.tasks.values())
     left_out = ""
     if len(tasks) > MOST:
@@ -85,16 +89,33 @@ def rows(run: Run, line: Timeline, now: int, *, width: int, unicode: bool) -> li
         left_out += f"{run.counts[TaskState.PENDING]} pending"
         tasks = busy[:MOST]
     found = [
-        Row(
-            t.state.value,
-            t.id,
-            t.attempt,
-            line.bar(t.id, now, width, unicode=unicode),
-            t.reason if t.state is not TaskState.DONE else "",
-        )
-        for t in tasks
+        Row(t.state.value, t.id, t.attempt, t.reason if t.state is not TaskState.DONE else "") for t in tasks
     ]
-    return [*found, Row("", "...", 0, "", left_out)] if left_out else found
+    return [*found, Row("", "...", 0, left_out)] if left_out else found
+
+
+def table(run: Run, line: Timeline, now: int, *, width: int, unicode: bool) -> Iterator[str]:
+    """Yield the lines that are shown, none wider than *width* columns: what does not fit is cut at the end of a line.
+
+    Bars and words share what the other columns leave; words get it first, up to :data:`WORDS` columns.
+    """
+    found = rows(run)
+    task = max(len("task"), *(min(20, columns(safe(row.task))) for row in found))
+    state = max(len("state"), *(len(row.state) for row in found))
+    left = width - len("?   ") - task - len("    tries  ") - state
+    words = min(WORDS, max(columns(safe(row.words)) for row in found))
+    bar = max(LEAST, min(width // 3, left - words - 2))
+    yield short(f"run {run.id}: {run.state.value}", width)
+    yield cut(f"  {padded('task', task)}  {padded('state', state)}  tries  time", width)
+    for row in found:
+        sign = GLYPHS[row.state][0 if unicode else 1] if row.state else " "
+        head = (
+            f"{sign} {padded(short(row.task, 20), task)}  {padded(row.state, state)}  {row.tries or '':<5}  "
+        )
+        head += line.bar(row.task, now, bar, unicode=unicode)
+        room = width - columns(head) - 2
+        yield cut(f"{head}  {short(row.words, room)}" if room > LEAST else head, width).rstrip()
+    yield from wrapped("", footer(run, line, now), width)
 
 
 def footer(run: Run, line: Timeline, now: int) -> str:
@@ -170,34 +191,11 @@ class Watch(Progress):
             self._show()
 
     def _show(self) -> None:
-        if self._controller is not None and self._live.is_started:
-            self._live.update(self._table(self._controller.run), refresh=True)
-
-    def _table(self, run: Run) -> Any:
-        from rich.table import Table
+        if self._controller is None or not self._live.is_started:
+            return
         from rich.text import Text
 
         screen, now = self._screen, SystemPorts().now_us()
-        wide = max(12, screen.width // 3)
-        table = Table(
-            box=None,
-            expand=False,
-            title=short(f"run {run.id}: {run.state.value}", screen.width),
-            title_justify="left",
-        )
-        for name in ("", "task", "state", "tries", "time", ""):
-            table.add_column(name, no_wrap=True, overflow="crop")
-        for row in rows(run, self._line, now, width=wide, unicode=screen.unicode):
-            sign = GLYPHS[row.state][0 if screen.unicode else 1] if row.state else ""
-            cells = (
-                sign,
-                short(row.task, 20),
-                row.state,
-                str(row.tries or ""),
-                row.bar,
-                short(row.words, 24),
-            )
-            table.add_row(*(Text(screen.fit(cell)) for cell in cells))
-        table.caption = short(screen.fit(footer(run, self._line, now)), screen.width)
-        table.caption_justify = "left"
-        return table
+        lines = table(self._controller.run, self._line, now, width=screen.width, unicode=screen.unicode)
+        shown = Text("\n".join(map(screen.fit, lines)), no_wrap=True, overflow="crop")
+        self._live.update(shown, refresh=True)

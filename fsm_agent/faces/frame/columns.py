@@ -1,11 +1,36 @@
-"""How many columns of a terminal a text takes: two for a wide sign (CJK, most emoji), none for a mark on the sign before."""
+"""How many columns of a terminal a text takes: two for a wide sign (CJK, most emoji), none for a mark on the sign before.
+
+Where a screen takes ASCII only, every other sign is spelled out, and takes as many columns as it has letters then.
+"""
 
 import unicodedata
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 _MARKS: Final = ("Mn", "Me", "Cf")
 """Categories of what is drawn on the sign before it, or joins two signs."""
+_PLAINER: Final = str.maketrans(
+    {"→": "->", "←": "<-", "…": "...", "·": "-", "–": "-", "×": "x", "«": "<<", "»": ">>"}
+)
+_SPELLED: Final = ContextVar("spelled", default=False)
+"""Whether what is laid out now will be spelled out: a text does not know its screen, and its width depends on it."""
+
+
+@contextmanager
+def laid_out(*, unicode: bool) -> Iterator[None]:
+    """Count columns for a screen that takes every sign, or else ASCII only, as long as the context lasts."""
+    before = _SPELLED.set(not unicode)
+    try:
+        yield
+    finally:
+        _SPELLED.reset(before)
+
+
+def spelled(text: str) -> str:
+    """Return *text* in ASCII: arrows and dots as people write them there, other signs as escapes."""
+    return text.translate(_PLAINER).encode("ascii", "backslashreplace").decode()
 
 
 def columns(text: str) -> int:
@@ -14,6 +39,8 @@ def columns(text: str) -> int:
 
 
 def _of(sign: str) -> int:
+    if _SPELLED.get():
+        return len(spelled(sign))
     if unicodedata.category(sign) in _MARKS:
         return 0
     return 2 if unicodedata.east_asian_width(sign) in "WF" else 1
@@ -63,6 +90,8 @@ def filled(text: str, width: int, head: str, inner: str) -> Iterator[str]:
         while columns(line + gap + rest) > width:
             long = columns(start + rest) > width
             part = cut(rest, width - columns(line + gap)) if long else ""
+            if not part and line == inner:
+                part = rest[:1]  # a sign that no line holds stands alone on one
             yield (line + gap + part).rstrip()
             start, line, gap, rest = inner, inner, "", rest[len(part) :]
         line, gap = line + gap + rest, " "

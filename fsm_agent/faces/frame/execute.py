@@ -9,6 +9,7 @@ from typing import Any
 
 from fsm_agent.core import canon
 from fsm_agent.core.errors import FsmAgentError, UsageError
+from fsm_agent.faces.frame.columns import laid_out
 from fsm_agent.faces.frame.failure import dumps, fail
 from fsm_agent.faces.frame.screen import Screen, hush
 from fsm_agent.faces.frame.spec import Command, Outcome, Param, load
@@ -22,6 +23,11 @@ def execute(row: Command, screen: Screen, given: Mapping[str, Any]) -> int:
         screen: Where it writes.
         given: What was typed, by the names of the row's parameters; texts are read here.
     """
+    with laid_out(unicode=screen.unicode):
+        return _execute(row, screen, given)
+
+
+def _execute(row: Command, screen: Screen, given: Mapping[str, Any]) -> int:
     outcome = None
     try:
         values = {param.name: chosen(param, given[param.name], screen) for param in row.params}

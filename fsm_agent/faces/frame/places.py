@@ -128,24 +128,28 @@ def tell_of_ends(screen: Screen, store: Store, infos: Iterable[RunInfo]) -> None
 
 
 @contextmanager
-def following(screen: Screen) -> Iterator[Store]:
-    """Open the store to look on while others add to it, and close it at the end.
+def following(screen: Screen, run: str) -> Iterator[Store]:
+    """Open the store to look on while others add to *run*, and close it at the end.
 
-    A SQLite file that nobody has open is read as one that stands still, so whoever only reads it would never see
-    what others begin to add; a file that may not be written stands still anyway.
+    If its log is not the one whose head is kept, that is said as :func:`reading` says it. A SQLite file that nobody has
+    open is read as one that stands still, so whoever only reads it would never see what others begin to add; a file that
+    may not be written stands still anyway.
 
     Raises:
-        NotFoundError: There is none.
+        NotFoundError: There is none, or it has no such run.
         StoreUnusableError: It is no store of ours.
     """
     if isinstance(screen.desk, OpenDesk):
-        yield screen.desk.opened()
+        store = screen.desk.opened()
+        _tell_of_end(screen, store, run)
+        yield store
         return
     try:
         store = open_store(screen.store, create=False, anchored=Heads.beside(screen.store).read)
     except StoreUnusableError:
         store = open_store(screen.store, read_only=True, create=False)
     try:
+        _tell_of_end(screen, store, run)
         yield store
     finally:
         store.close()

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, Self, TextIO
 
 import attrs
 
-from fsm_agent.faces.frame.columns import columns, cut, filled
+from fsm_agent.faces.frame.columns import columns, cut, filled, spelled
 from fsm_agent.faces.frame.settings import DEFAULT_STORE, Settings
 
 PLAIN_WIDTH: Final = 80
@@ -39,7 +39,6 @@ _COLOURS: Final[Mapping[str, str]] = {
     "failed": "31",
     "cancelled": "2",
 }
-_PLAINER: Final = {ord(a): b for a, b in {"→": "->", "←": "<-", "…": "...", "·": "-", "–": "-"}.items()}
 _ESCAPES: Final = {c: f"\\x{c:02x}" for c in (*range(32), *range(127, 160))}
 _UNSEEN: Final = (
     *(0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810)),
@@ -198,7 +197,7 @@ class Screen:
             line = "".join(p if n % 2 else p.translate(_INERT) for n, p in enumerate(parts))
         if self.unicode or line.isascii():
             return line
-        return line.translate(_PLAINER).encode("ascii", "backslashreplace").decode()
+        return spelled(line)
 
     def write_bytes(self, data: bytes) -> None:
         """Write data byte for byte, where the stream lets it."""

@@ -1,8 +1,8 @@
 """Whose fault it is that a log cannot be read: of a log that fails its audit it is the log's, not the program's.
 
 A chain that holds says nothing about who wrote the log, so what tells of events may meet anything in them. It need
-not expect that at every place: an unexpected error is held against the audit of what was read, and where the audit
-has nothing to say, against the form that every event of its type has.
+not expect that at every place: an unexpected error is held against the audit of what was read, which asks of every
+event that it has the form of its type.
 """
 
 import io
@@ -12,11 +12,9 @@ from typing import Any, Final
 import attrs
 
 from fsm_agent.core.audit.audit import Audit
-from fsm_agent.core.audit.shapes import misshapen
 from fsm_agent.core.errors import CorruptError, FsmAgentError
 from fsm_agent.faces.frame.screen import Screen
 from fsm_agent.faces.look.auditing import audit
-from fsm_agent.faces.replay.sources import logs_of
 from fsm_agent.runtime.proof.auditing import audit_log
 
 _WHOLE: Final = ("runs", "inbox")
@@ -50,15 +48,6 @@ def _faults(screen: Screen, name: str) -> Iterator[CorruptError]:
                 "audit it to see all findings",
                 seq=first.seq,
             )
-    for run, events in logs_of(screen, name):
-        for event in events:
-            words = misshapen(event)
-            if words:
-                yield CorruptError(
-                    f"log of {run}: event {event.seq} ({event.type}) is none that this program writes, for {words}; "
-                    "its chain holds, so somebody else wrote it: restore a backup",
-                    seq=event.seq,
-                )
 
 
 def _audits(screen: Screen, name: str) -> Iterator[Audit]:

@@ -135,7 +135,8 @@ def _strategies(strategies: Sequence[Strategy], screen: Screen, *, many: bool) -
         name = "a proposal" if found.plan_version is None else f"plan {found.plan_version}"
         why = f" ({found.why})" if found.why else ""
         steps = f": {', '.join(found.steps)}" if found.steps else ""
-        words = f"{where}{name} by {found.origin}, {found.outcome}{why}{steps}"
+        whose = ", the first" if found.origin == "initial" else f" by {found.origin}"
+        words = f"{where}{name}{whose}, {found.outcome}{why}{steps}"
         yield "  " + short(words, screen.width - 2)
 
 

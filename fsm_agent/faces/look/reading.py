@@ -35,7 +35,7 @@ def status(screen: Screen, *, run: str, at: int | None) -> Outcome:
 
 async def events(screen: Screen, *, run: str, since: int, follow: bool) -> AsyncIterator[Line]:
     """Yield the events of a run after number *since*; with *follow* until the run ends."""
-    with places.following(screen) if follow else places.reading(screen, run) as store:
+    with places.following(screen, run) if follow else places.reading(screen, run) as store:
         store.info(run)
         seen = since
         shown: set[str] = set()

@@ -252,8 +252,7 @@ async def _typed(screen: Screen, desk: Desk, question: Question, run: Run) -> st
             "what you were shown",
             task=question.task,
         )
-    lines = list(asking.show(question, run, screen))
-    for line in lines[1:-1]:
+    for line in asking.described(question, run, screen):
         screen.complain(line)
     typed = str(await desk.ask(f"type {begins} to approve: ") or "").strip().lower()
     if len(typed) < asking.DIGITS or not question.digest.startswith(typed):

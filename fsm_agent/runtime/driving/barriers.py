@@ -27,6 +27,8 @@ def needs_barrier(event: Event) -> bool:
     question to a planner, which is counted before it costs anything.
     """
     kind = event.type
+    if kind == "decided":
+        return False  # as nearly always; what is done about it is an event of its own
     if kind == "task_moved" and event.data["trigger"] == "start":
         return event.data["effect"] != "read"  # type: ignore[no-any-return]
     if kind == "probe_sent":

@@ -82,10 +82,15 @@ def hide_document(document: Any, run: Run, vault: Vault) -> Any:
 
     A step whose tool nobody knows is taken to declare what any tool of the run declares.
     """
+    return hide_places(document, run, vault)[0]
+
+
+def hide_places(document: Any, run: Run, vault: Vault) -> tuple[Any, list[str]]:
+    """Return what :func:`hide_document` does, and the JSON pointers of the places where a literal was replaced."""
     every = frozenset(name for spec in run.tools.values() for name in spec.secret)
     if not every or not canon.exact(document):
-        return document  # what the log could not hold is refused as a whole
-    rests_on = set(secrets_of(run))
+        return document, []  # what the log could not hold is refused as a whole
+    rests_on, places = set(secrets_of(run)), list[str]()
 
     def names_of(step: Mapping[str, Any]) -> frozenset[str]:
         name = step.get("tool") or step.get("action") or run.default_tool
@@ -110,26 +115,36 @@ def hide_document(document: Any, run: Run, vault: Vault) -> Any:
                 found |= {n for n in names_of(other) if n in args and same.get(n) == args[n]}
         return found
 
-    def walk(value: Any) -> Any:
+    def replaced(old: Any, new: Any, at: str) -> Any:
+        if new != old:
+            places.append(at)
+        return new
+
+    def walk(value: Any, at: str) -> Any:
         if isinstance(value, list):
-            return [walk(item) for item in value]
+            return [walk(item, f"{at}/{index}") for index, item in enumerate(value)]
         if not isinstance(value, dict):
             return value
-        given, out = args_of(value), {k: walk(v) for k, v in value.items() if k not in ("args", "params")}
+        plain = {k: v for k, v in value.items() if k not in ("args", "params")}
+        given, out = args_of(value), {k: walk(v, f"{at}/{k}") for k, v in plain.items()}
         for key in ("args", "params"):
             if key in value:
                 out[key] = value[key]
         if isinstance(given, dict) and (names := shared(value) & given.keys()):
             for name in names:
                 rests_on.update(_inputs_in(given[name]))
-            hidden_args = {k: vault.hide_literals(v, k) if k in names else v for k, v in given.items()}
-            out["args" if "args" in value else "params"] = hidden_args
+            key = "args" if "args" in value else "params"
+            out[key] = {
+                k: replaced(v, vault.hide_literals(v, k), f"{at}/{key}/{k}") if k in names else v
+                for k, v in given.items()
+            }
         return out
 
-    found = walk(document)
+    found = walk(document, "")
     if isinstance(found, dict) and isinstance(found.get("inputs"), dict):
-        found["inputs"] = vault.hide_inputs(found["inputs"], rests_on)
-    return found
+        given, found["inputs"] = found["inputs"], vault.hide_inputs(found["inputs"], rests_on)
+        places.extend(f"/inputs/{name}" for name in given if given[name] != found["inputs"][name])
+    return found, places
 
 
 def _inputs_in(value: Any) -> set[str]:
@@ -170,7 +185,7 @@ def refuse_secrets(word: Word, run: Run) -> None:
             held = {key for value in (given, inner) if isinstance(value, dict) for key in value}
             names = held & set(spec.secret) if spec is not None else set()
             advice = "leave it out, or say it in the process that drives the run"
-        case Replan() if hide_document(word.document, run, Vault()) != word.document:
+        case Replan() if hide_places(word.document, run, Vault())[1]:
             names, what = {"plan"}, "it holds a secret that a tool declares"
             advice = 'let it refer to an input ("$inputs.K"), or give it in the process that drives the run'
         case _:

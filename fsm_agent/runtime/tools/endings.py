@@ -22,9 +22,9 @@ from fsm_agent.runtime.secrets.vault import Vault
 from fsm_agent.runtime.tools.context import Reconciled
 
 
-@attrs.frozen
+@attrs.define
 class Value:
-    """It returned; the value is a private copy."""
+    """It returned; the value is a private copy. Open, for there is one for each call, and closed ones take four times as long."""
 
     value: Any
 
