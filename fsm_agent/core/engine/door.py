@@ -183,13 +183,14 @@ def _call(
         refuse(turn, task, Signal.BAD_REQUEST, "; ".join(faults))
         return True
     digest = args_digest(spec, args)
-    if spec.effect is not _READ and standing.made_before(turn, task, digest):
-        return True
     key = run.key_of(task, digest)
-    why = effect_before(run, task, spec, key)
-    if why:
-        refuse(turn, task, Signal.PRECONDITION_VIOLATED, why)
-        return True
+    if spec.effect is not _READ:
+        if standing.made_before(turn, task, digest):
+            return True
+        why = effect_before(run, task, spec, key)
+        if why:
+            refuse(turn, task, Signal.PRECONDITION_VIOLATED, why)
+            return True
     blocked = breaker.refusal(run.breaker_of(spec.name), spec.name, turn.now) if run.breakers else ""
     if blocked:
         refuse(turn, task, Signal.BLOCKED_DEPENDENCY, blocked)
