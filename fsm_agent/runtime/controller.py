@@ -132,7 +132,7 @@ class RunController(Speaking):
             plan=plan if hidden == plan.doc else known.trusted(hidden),
             rules=table,
             tools=tools.specs,
-            inputs=vault.hide_inputs({**plan.inputs, **(inputs or {})}, secret),
+            inputs=vault.hide_inputs(canon.snapshot({**plan.inputs, **(inputs or {})})[0], secret),
             owner=owner_name(),
             classify_digest=load_classifier().digest,
             version=VERSION,

@@ -30,6 +30,7 @@ from fsm_agent.runtime.driving.driver import Driver
 from fsm_agent.runtime.driving.engine import Engine
 from fsm_agent.runtime.driving.letters import to_letter
 from fsm_agent.runtime.driving.owner import is_dead
+from fsm_agent.runtime.driving.status import shown
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.runtime.proof.heads import Heads
 from fsm_agent.runtime.secrets.hiding import hidden, refuse_secrets
@@ -46,13 +47,18 @@ def dead_holder(store: Store, run: str) -> str | bool:
     return owner if owner is not None and is_dead(owner) else False
 
 
+def _own(value: Any) -> Any:
+    """Return a copy of what a person gives, who may change it later; what no log holds is refused as it is."""
+    return canon.snapshot(value)[0] if canon.exact(value) else value
+
+
 class OpenQuestion:
     """A question of a run, with the verbs that answer it. Carries the digest of exactly what was shown."""
 
     def __init__(self, controller: "Speaking", question: Question) -> None:
         """Bind *question* to the run that asks it."""
         self._controller = controller
-        self.question = question
+        self.question = shown(question)
 
     def __getattr__(self, name: str) -> Any:
         """Read the question's own fields: ``task kind digest args answers say expires_at``."""
@@ -184,17 +190,17 @@ class Speaking:
         self, task: str, args: Mapping[str, Any], *, by: str, note: str = "", digest: str | None = None
     ) -> None:
         """Change arguments of a waiting call; it is asked again. *digest* as for :meth:`reject`."""
-        await self.say(Edit(task=task, args=args, who=self._who(by, note), digest=digest))
+        await self.say(Edit(task=task, args=_own(args), who=self._who(by, note), digest=digest))
 
     async def answer(
         self, task: str, value: Any, *, by: str, note: str = "", digest: str | None = None
     ) -> None:
         """Answer a question. *digest* as for :meth:`reject`."""
-        await self.say(Answer(task=task, value=value, who=self._who(by, note), digest=digest))
+        await self.say(Answer(task=task, value=_own(value), who=self._who(by, note), digest=digest))
 
     async def set_input(self, *, by: str = "api", **values: Any) -> None:
         """Correct inputs, ``constraints.KEY`` and ``budgets.KEY`` (pass dotted names by ``**{…}``)."""
-        await self.say(SetInputs(values=values, who=self._who(by)))
+        await self.say(SetInputs(values=_own(values), who=self._who(by)))
 
     async def pause(self, *, by: str = "api", note: str = "") -> None:
         """Wish that nothing more starts, until :meth:`resume`."""
@@ -222,13 +228,15 @@ class Speaking:
         by: str = "api",
     ) -> None:
         """Say what became of an unknown result (``applied`` or ``absent``, with evidence), or ask for a probe."""
-        word = ReconcileAs(task=task, verdict=verdict, evidence=evidence, result=result, who=self._who(by))
+        word = ReconcileAs(
+            task=task, verdict=verdict, evidence=evidence, result=_own(result), who=self._who(by)
+        )
         await self.say(word)
 
     async def replan(self, document: Any, *, by: str = "api", note: str = "") -> None:
         """Give a plan of one's own for what remains; any accepted shape as parsed JSON, or a plan."""
         plan = dict(document.doc) if isinstance(document, Plan) else document
-        await self.say(Replan(document=plan, who=self._who(by, note)))
+        await self.say(Replan(document=_own(plan), who=self._who(by, note)))
 
     async def note(self, text: str, *, by: str, task: str | None = None) -> None:
         """Put words into the log."""

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from fsm_agent.core.errors import StoreError
+from fsm_agent.core.errors import NotFoundError, StoreError
 
 JSONL_MARK: Final = "fsm_agent-store.json"
 """The file that makes a directory a JSONL store."""
@@ -33,6 +33,20 @@ def file_name(run: str) -> str:
         return run
     plain = re.sub(r"[^a-z0-9_-]+", "-", run[:40].lower()).strip("-")
     return f"{plain}~{hashlib.sha256(run.encode()).hexdigest()[:32]}"
+
+
+def whole(path: str | os.PathLike[str]) -> Path:
+    """Return *path* from the root on: a tool may change the working directory of its process.
+
+    Raises:
+        NotFoundError: It begins at a working directory that is gone.
+    """
+    try:
+        return Path(path).absolute()
+    except FileNotFoundError:
+        raise NotFoundError(
+            f"store {os.fspath(path)}: the directory that this process works in is gone; give the whole path"
+        ) from None
 
 
 def identity(path: Path) -> tuple[int, int] | None:

@@ -47,7 +47,7 @@ class JsonlStore:
         create: bool = True,
         anchored: Callable[[str], Head | None] | None = None,
     ) -> None:
-        self.location = os.fspath(path)
+        self.location = str(files.whole(path))
         self.repairs: list[Repair] = []
         self._path = Path(self.location)
         self._read_only = read_only

@@ -8,7 +8,7 @@ killed loses them, as the contract allows, and a stale owner may learn only then
 import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from fsm_agent.core.events import Head, Record, genesis
 from fsm_agent.stores import checks
 from fsm_agent.stores import sqlite_rows as rows
 from fsm_agent.stores.base import Lease, Letter, Repair, RunInfo, Tombstone
+from fsm_agent.stores.files import whole
 from fsm_agent.stores.sqlite_file import SEQ_BITS
 from fsm_agent.stores.sqlite_link import Link
 
@@ -58,7 +59,7 @@ class SqliteStore:
         create: bool = True,
         vfs: str | None = None,
     ) -> None:
-        self.location = fspath(path)
+        self.location = str(whole(path))
         self.repairs: list[Repair] = []
         self._link = Link(Path(self.location), read_only=read_only, create=create, vfs=vfs)
         self._tips: dict[str, _Tip] = {}

@@ -148,6 +148,49 @@ def test_a_store_that_was_only_copied_or_linked_is_still_the_same(tmp_path, name
     assert audit(place, run="r").verdict == "clean"
 
 
+@pytest.mark.parametrize("anchors", [None, "anchors"])
+@pytest.mark.parametrize("name", STORES)
+def test_a_tool_that_changes_the_directory_takes_neither_the_store_nor_its_heads_away(
+    tmp_path, monkeypatch, name, anchors
+):
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    here.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.chdir(here)
+    if anchors:
+        monkeypatch.setenv("FSM_AGENT_ANCHORS", anchors)
+
+    async def scenario():
+        paid = []
+        tools = toolbox(lambda: os.chdir(elsewhere))
+        tools.add(lambda: paid.append(1), effect="write", name="pay")
+        plan = plan_of({"id": "t", "tool": "do"}, {"id": "u", "tool": "pay", "depends_on": ["t"]})
+        async with await RunController.start(plan, tools, store=name, run_id="r") as run:
+            assert (await run.wait())["state"] == "done"
+        assert paid == [1]
+        return run.head
+
+    head = go(scenario())
+    assert list(elsewhere.iterdir()) == []
+    monkeypatch.chdir(here)
+    assert Heads.beside(name).read("r") == head
+    assert audit(name, run="r").verdict == "clean"
+
+
+@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("create", [True, False])
+def test_a_store_in_a_directory_that_is_gone_is_not_found_by_a_path_that_begins_there(
+    tmp_path, monkeypatch, name, create
+):
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(NotFoundError, match="give the whole path"):
+        open_store(name, create=create)
+    open_store(tmp_path / name).close()
+
+
 @pytest.mark.spoils_logs
 def test_events_in_a_write_ahead_log_that_was_deleted_are_saved_when_the_store_is_closed(tmp_path):
     """SQLite still has the file open; as long as nobody else came, closing moves it into the store."""

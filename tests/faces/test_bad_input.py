@@ -123,7 +123,7 @@ def test_a_file_of_a_store_that_is_a_directory_makes_it_unusable_and_is_named(cl
     place.unlink()
     place.mkdir()
     shown = cli(*shlex.split(words))
-    refused(cli, shown, 3, f"E-STORE-UNUSABLE store file store.jsonl/{name}: it is a directory")
+    refused(cli, shown, 3, f"E-STORE-UNUSABLE store file {place}: it is a directory")
 
 
 def test_a_store_in_a_place_that_cannot_be_written(cli):

@@ -5,6 +5,7 @@ from typing import Any
 
 import attrs
 
+from fsm_agent.core import canon
 from fsm_agent.core.engine import budget
 from fsm_agent.core.engine.records import Question, Task
 from fsm_agent.core.engine.state import Run
@@ -16,13 +17,21 @@ SCHEMA = "fsm-agent/status@1"
 
 @attrs.frozen(kw_only=True)
 class TaskStatus:
-    """One task: its state, how often it was started, its result or the reason it has none."""
+    """One task: its state, how often it was started, its result or the reason it has none.
+
+    A result is copied when it is read: whoever changes it changes nothing of the run.
+    """
 
     id: str
     state: str
     attempts: int
-    result: Any = None
+    _result: Any = None
     reason: str = ""
+
+    @property
+    def result(self) -> Any:
+        """What it returned, or None."""
+        return canon.decode(canon.encode(self._result))
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; a result only for a done task."""
@@ -103,6 +112,13 @@ class Status:
         printer.text(repr(self))
 
 
+def shown(question: Question) -> Question:
+    """Return *question* with arguments of its own: whoever changes them changes nothing of the run."""
+    if question.args is None:
+        return question
+    return attrs.evolve(question, args=canon.snapshot(dict(question.args))[0])
+
+
 def question_json(question: Question) -> dict[str, Any]:
     """Return a question's JSON form."""
     data: dict[str, Any] = {
@@ -132,7 +148,7 @@ def status_of(run: Run, head: Head) -> Status:
         goal=run.plan.goal if run.plan is not None else "",
         tasks={t.id: _task(run, t) for t in _in_order(run)},
         budgets=budgets_of(run),
-        questions=tuple(run.questions.values()),
+        questions=tuple(map(shown, run.questions.values())),
         head=head,
         next=next_commands(run),
         waiting=waiting_for(run),

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 
 import attrs
 
+from fsm_agent.core import canon
 from fsm_agent.core.canon import MAX_INT
 from fsm_agent.core.errors import FsmAgentError
 from fsm_agent.core.inputs import NO_USAGE, Proposed, Usage
@@ -89,7 +90,7 @@ async def ask(planner: Planner, request: int, briefing: Mapping[str, Any]) -> Pr
     """
     try:
         async with asyncio.timeout(PLANNER_TIMEOUT_S):
-            found = await planner.propose(briefing)
+            found = await planner.propose(canon.snapshot(dict(briefing))[0])  # a copy, which it may change
         return _taken(request, found)
     except TimeoutError:
         why = f"it gave no answer within {PLANNER_TIMEOUT_S:g} s"

@@ -30,7 +30,7 @@ def place_of(location: str) -> str | None:
     if location.startswith(":"):
         return None
     own = os.environ.get(ENV)
-    return f"{own.rstrip('/')}/" if own else os.path.realpath(location) + SUFFIX
+    return f"{os.path.realpath(own)}/" if own else os.path.realpath(location) + SUFFIX
 
 
 class Signer(Protocol):
