@@ -1,6 +1,7 @@
 """A process that drives a run until it is told to stop: ``python -m tests.crash.owner PLACE RUN HOW``.
 
-HOW is ``start`` or ``open``. It says ``begun`` when its slow write has begun; the write then waits for a file.
+HOW is ``start`` or ``open``. It says ``begun`` when its slow write has begun; the write then waits for a file. With ``late``
+it is started, and its slow write waits before it has its effect.
 """
 
 import asyncio
@@ -23,20 +24,25 @@ PLAN = Plan.make(
 )
 
 
-def toolbox(place, *, slow):
+def toolbox(place, *, slow, late=False):
     """A look and a payment; payments stand in a file. A slow one says that it has begun, and waits for `go`."""
     ledger = Path(place) / "ledger"
     tools = Toolbox()
     tools.add(lambda: 1, effect="read", name="look")
 
+    async def wait():
+        print("begun", flush=True)
+        while not (Path(place) / "go").exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.02)
+
     @tools.write(timeout_s=1.5, settle_s=0.1)
     async def pay(n: int, *, ctx: CallContext):
+        if late and n == 1:
+            await wait()
         with ledger.open("a") as file:
             file.write(f"{ctx.idempotency_key} {n} {os.getpid()}\n")
         if slow and n == 1:
-            print("begun", flush=True)
-            while not (Path(place) / "go").exists():  # noqa: ASYNC110 - another process makes it
-                await asyncio.sleep(0.02)
+            await wait()
         return {"n": n}
 
     @pay.reconcile
@@ -50,8 +56,8 @@ def toolbox(place, *, slow):
 
 async def own(place, run_id, how):
     store = str(Path(place) / "runs.db")
-    tools = toolbox(place, slow=True)
-    if how == "start":
+    tools = toolbox(place, slow=how != "late", late=how == "late")
+    if how in ("start", "late"):
         run = await RunController.start(PLAN, tools, store=store, run_id=run_id, lease_s=LEASE_S)
     else:
         run = await RunController.open(store, run_id, tools, lease_s=LEASE_S)

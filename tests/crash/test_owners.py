@@ -13,7 +13,7 @@ import pytest
 from fsm_agent import RunController, audit
 from fsm_agent.core.errors import FencedError, OwnedError, RefusedError
 from fsm_agent.runtime.driving import owner
-from fsm_agent.runtime.driving.owner import is_dead, owner_name
+from fsm_agent.runtime.driving.owner import is_dead, other_process, owner_name
 from fsm_agent.runtime.ports import SystemPorts
 from fsm_agent.stores import open_store
 from tests.crash.owner import toolbox as owner_toolbox
@@ -68,6 +68,32 @@ def test_an_owner_that_was_stopped_and_wakes_up_after_the_take_over_changes_noth
     assert (found.verdict, found.head) == ("clean", head)
     assert [n for _, n, _ in payments(tmp_path)] == ["1", "2"]
     assert {pid for _, n, pid in payments(tmp_path) if n == "2"} == {str(os.getpid())}
+
+
+def test_absent_is_not_believed_while_the_process_that_made_the_call_is_still_there(tmp_path):
+    child = process(tmp_path, "late")
+    assert child.stdout.readline() == "begun\n"  # in the middle of its payment, and nothing is paid yet
+    os.kill(child.pid, signal.SIGSTOP)
+
+    async def heir():
+        store = open_store(tmp_path / "runs.db")
+        await lease_over(store)
+        async with await RunController.open(store, "r", owner_toolbox(tmp_path, slow=False)) as run:
+            async for event in run.events(follow=True):
+                if event.type == "reconciled":
+                    break
+            assert event.data["verdict"] == "inconclusive"
+            assert f"process {child.pid}, which made the call, is still there" in event.data["evidence"]
+            assert not (tmp_path / "ledger").exists()
+            child.kill()
+            child.communicate()
+            report = await run.wait()
+        store.close()
+        return report["state"]
+
+    assert go(heir()) == "done"
+    assert [(n, pid) for _, n, pid in payments(tmp_path)] == [(n, str(os.getpid())) for n in "12"]
+    assert audit(tmp_path / "runs.db", run="r").verdict == "clean"
 
 
 def test_a32_of_two_processes_that_take_one_run_over_one_is_refused_before_any_call(tmp_path):
@@ -134,11 +160,35 @@ def test_a_process_of_another_container_is_not_taken_for_dead():
     assert not is_dead(owner_name())
 
 
+def test_another_process_is_there_while_it_runs_or_stands_still_and_only_on_this_host():
+    mine = owner_name()
+    code = "from fsm_agent.runtime.driving.owner import owner_name; print(owner_name(), flush=True); input()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    name = child.stdout.readline().strip()
+    host, pid, started, chance = name.rsplit(":", 3)
+    assert other_process(name) == child.pid
+    os.kill(child.pid, signal.SIGSTOP)
+    assert other_process(name) == child.pid
+    for elsewhere in (
+        f"other:{pid}:{started}:{chance}",
+        f"{host}:{pid}:{int(started) + 1}:{chance}",
+        "ann",
+        "",
+        mine,
+    ):
+        assert other_process(elsewhere) is None
+    child.kill()
+    child.communicate()
+    assert other_process(name) is None
+
+
 def test_a_process_that_cannot_be_looked_at_now_is_not_taken_for_dead():
     """A process that has used its file descriptors up still sees that others are there, but not since when."""
     code = """
 import os, resource, sys
-from fsm_agent.runtime.driving.owner import is_dead, owner_name
+from fsm_agent.runtime.driving.owner import is_dead, other_process, owner_name
 mine = owner_name()
 host, pid, started, chance = sys.argv[1].rsplit(":", 3)
 assert not is_dead(sys.argv[1])

@@ -102,6 +102,7 @@ class Run:
         budgets: Limits set by a person, over the plan's.
         account: What was used.
         epoch: Of the present owner.
+        owners: Everyone who has owned it, each with the seq since which.
         closed: ``run_closed`` has been written and the run was not reopened.
         metered: Tokens or money are limited, so that calls are measured.
         limited: There is a budget of any kind that can run low.
@@ -162,6 +163,7 @@ class Run:
     budgets: dict[str, Any] = attrs.field(factory=dict)
     account: Account = attrs.field(factory=Account)
     epoch: int = 0
+    owners: tuple[tuple[int, str], ...] = ()
     closed: bool = False
     metered: bool = False
     limited: bool = False
@@ -202,6 +204,10 @@ class Run:
         if not (self.questions or self.replans or self.unreviewed):
             return False  # as nearly always
         return self.unreviewed or RUN in self.questions or (RUN in self.replans and self.in_breach)
+
+    def owner_at(self, seq: int) -> str:
+        """Return who owned the run when the event *seq* was written; empty if the log does not say."""
+        return next((name for since, name in reversed(self.owners) if since <= seq), "")
 
     def put(self, mapping: dict[Any, Any], key: Any, value: Any) -> None:
         """Set a key of one of this run's dicts, so that a tentative turn can be undone."""
@@ -413,6 +419,7 @@ _SCALARS: Final = (
     "broken",
     "budgets",
     "epoch",
+    "owners",
     "closed",
     "metered",
     "limited",

@@ -28,6 +28,7 @@ from fsm_agent.core.machine import RunState
 from fsm_agent.runtime.driving.engine import Engine
 from fsm_agent.runtime.driving.inbox import Inbox
 from fsm_agent.runtime.driving.letters import refuse_absent
+from fsm_agent.runtime.driving.owner import other_process
 from fsm_agent.runtime.planning.planner import Planner, ask
 from fsm_agent.runtime.secrets.hiding import hidden_proposal
 from fsm_agent.runtime.secrets.vault import Vault
@@ -179,12 +180,23 @@ class Driver:
         self._after()
 
     def _weighed(self, given: Input) -> Input:
-        """A probe's ``absent`` says nothing while the call itself is still out here."""
+        """A probe's ``absent`` says nothing while the call itself may still be out: here, or in the process that made it.
+
+        That one may have been stopped in the middle of the call, for longer than anybody waits, and go on with it.
+        """
         if not isinstance(given, Probed) or given.verdict != "absent" or self._calls is None:
             return given
-        if not self._calls.running(given.task, given.attempt):
+        run = self.engine.run
+        maker = (
+            other_process(run.owner_at(run.tasks[given.task].started)) if given.task in run.tasks else None
+        )
+        if self._calls.running(given.task, given.attempt):
+            where = "the call is still running here"
+        elif maker is not None:
+            where = f"process {maker}, which made the call, is still there"
+        else:
             return given
-        words = "the probe says absent, but the call is still running here and may yet take effect"
+        words = f"the probe says absent, but {where} and may yet take effect"
         return attrs.evolve(given, verdict="inconclusive", evidence=words)
 
     def _carry_out(self, commands: list[Command]) -> None:

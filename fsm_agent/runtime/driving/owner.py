@@ -23,18 +23,34 @@ def owner_name() -> str:
 
 def is_dead(owner: str) -> bool:
     """Whether *owner* is known to be dead: a process of this host that is gone. Unknown owners count as alive."""
+    known = _of_this_host(owner)
+    return known is not None and not _is_there(*known)
+
+
+def other_process(owner: str) -> int | None:
+    """Return the pid of *owner* if it is another process of this host that is there, running or stopped; else None."""
+    known = _of_this_host(owner)
+    return known[0] if known is not None and known[0] != os.getpid() and _is_there(*known) else None
+
+
+def _of_this_host(owner: str) -> tuple[int, str] | None:
+    """Return pid and start time of *owner* if it is, or was, a process of this host."""
     parts = owner.rsplit(":", 3)
     if len(parts) != 4 or parts[0] != _host() or not parts[1].isdigit():
-        return False
-    pid = int(parts[1])
+        return None
+    return int(parts[1]), parts[2]
+
+
+def _is_there(pid: int, since: str) -> bool:
+    """Whether there is the process that has started then; what cannot be found out counts as being there."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
-        return True
-    except OSError:
         return False
+    except OSError:
+        return True
     started = _started(pid)
-    return started != parts[2] and _UNKNOWN not in (started, parts[2])
+    return started == since or _UNKNOWN in (started, since)
 
 
 def _host() -> str:
