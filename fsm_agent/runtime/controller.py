@@ -29,7 +29,7 @@ from fsm_agent.runtime.driving.driver import CallRunner, Driver
 from fsm_agent.runtime.driving.engine import LEASE_US, Engine, Listener
 from fsm_agent.runtime.driving.owner import owner_name
 from fsm_agent.runtime.driving.status import Status, status_of
-from fsm_agent.runtime.planning.planner import Planner
+from fsm_agent.runtime.planning.planner import Planner, check_planner
 from fsm_agent.runtime.ports import Ports, SystemPorts
 from fsm_agent.runtime.proof.heads import Heads, signer_for
 from fsm_agent.runtime.secrets.hiding import secrets_of
@@ -122,7 +122,7 @@ class RunController(Speaking):
             check_run(run_id)
         canon.check(dict(inputs or {}), "inputs")
         table = rules if isinstance(rules, Table) else configs.load_rules(rules, params or {})
-        _check_calls(plan, tools)
+        _check_calls(plan, tools, planner)
         vault, clock = Vault(), ports or SystemPorts()
         hidden = vault.hide_plan(plan.doc, tools.specs, tools.default_tool)
         secret = secret_inputs(plan.doc, tools.specs, tools.default_tool)
@@ -199,6 +199,7 @@ class RunController(Speaking):
             CorruptError: Its log is not what was written, or ends before the head kept outside.
             ToolboxError: The toolbox's lifespan failed; the run is as it was, and nobody holds it.
         """
+        check_planner(planner)
         opened, own, heads = _opened(store, sign_key, create=False)
         self = cls(opened, run_id, own_store=own, heads=heads)
         clock = ports or SystemPorts()
@@ -236,9 +237,7 @@ class RunController(Speaking):
 
     def _give_again(self, inputs: Mapping[str, Any]) -> None:
         """Tell the vault the secrets that the log does not hold."""
-        secret = secrets_of(self.run)
-        plain = sorted(set(inputs) - secret)
-        if plain:
+        if plain := sorted(set(inputs) - secrets_of(self.run)):
             raise UsageError(f"inputs {', '.join(plain)}: they are not secret, the log has them; use `set`")
         for name, value in inputs.items():
             self._vault.give(f"inputs.{name}", value)
@@ -427,12 +426,13 @@ class RunController(Speaking):
         return self.status()._repr_html_()
 
 
-def _check_calls(plan: Plan, tools: Toolbox) -> None:
-    """Refuse a plan that these tools cannot carry out."""
+def _check_calls(plan: Plan, tools: Toolbox, planner: Planner | None) -> None:
+    """Refuse a plan that these tools cannot carry out, and what is no planner."""
     from fsm_agent.core.plans import faults, planning  # finds faults, which a run that goes on has none of
 
     if not isinstance(plan, Plan):
         raise UsageError(f"plan: a {type(plan).__name__} was given; make a plan of it with Plan.make")
+    check_planner(planner)
     specs = {spec.name: spec for spec in tools.specs}
     if found := planning.check(plan, specs, default_tool=tools.default_tool, warnings=False):
         raise faults.error(found)

@@ -141,8 +141,10 @@ def check_free(run: str, holder: str | None, until_us: int, now_us: int, force: 
 
 def owned(run: str, owner: str, until_us: int) -> OwnedError:
     """Return the refusal of a run whose lease is alive."""
+    from fsm_agent.core.replay.moments import moment  # whoever gets the run needs no calendar
+
     return OwnedError(
-        f"run {shown(run)}: {owner} holds it until {until_us} (UTC epoch, microseconds); "
+        f"run {shown(run)}: {owner} holds it until {moment(until_us)}; "
         "wait until the lease ends, or force it if that owner is dead"
     )
 

@@ -4,11 +4,13 @@ import asyncio
 
 import pytest
 
-from fsm_agent import CallContext, Toolbox
+from fsm_agent import CallContext, RunController, Toolbox
 from fsm_agent.core.canon import MAX_INT
+from fsm_agent.core.errors import UsageError
 from fsm_agent.core.inputs import Usage
 from fsm_agent.runtime.planning.planner import PlannerError, Proposal, ask
-from tests.runtime.runs import go, plan_of, running
+from fsm_agent.stores import open_store
+from tests.runtime.runs import go, one, plan_of, running, toolbox
 
 
 class UnspeakableError(Exception):
@@ -39,6 +41,31 @@ def test_whatever_a_planner_raises_is_an_answer_that_never_came(error):
     found = go(ask(Planner(error), 7, {}))
     assert (found.request, found.answer) == (7, None)
     assert found.why.startswith("the planner failed: ")
+
+
+NO_PLANNERS = {
+    "a function": lambda briefing: briefing,
+    "a class's name": "Planner",
+    "its answer": Proposal(text="{}"),
+}
+
+
+@pytest.mark.parametrize("planner", NO_PLANNERS.values(), ids=NO_PLANNERS)
+def test_what_cannot_be_asked_is_refused_before_a_run_counts_on_it(tmp_path, planner):
+    async def play():
+        store = open_store(tmp_path / "s.db")
+        with pytest.raises(UsageError, match=r"planner: .* was given; it needs an async method propose"):
+            await RunController.start(one("do"), toolbox(lambda: 1), store=store, planner=planner)
+        assert store.runs() == []
+        async with await RunController.start(one("do"), toolbox(lambda: 1), store=store, run_id="r") as run:
+            await run.wait()
+        head = store.head("r")
+        with pytest.raises(UsageError, match="propose"):
+            await RunController.open(store, "r", toolbox(lambda: 1), planner=planner)
+        assert store.head("r") == head
+        store.close()
+
+    go(play())
 
 
 def test_a_planner_that_cancels_itself_leaves_nobody_waiting():

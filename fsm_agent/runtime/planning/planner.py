@@ -9,7 +9,7 @@ import attrs
 
 from fsm_agent.core import canon
 from fsm_agent.core.canon import MAX_INT
-from fsm_agent.core.errors import FsmAgentError
+from fsm_agent.core.errors import FsmAgentError, UsageError
 from fsm_agent.core.inputs import NO_USAGE, Proposed, Usage
 
 PLANNER_TIMEOUT_S: Final = 120.0
@@ -77,6 +77,19 @@ class Planner(Protocol):
         Whatever it raises counts as an answer that never came; a :class:`PlannerError` says more about it.
         """
         ...
+
+
+def check_planner(planner: object) -> None:
+    """Refuse what is no planner before a run counts on it.
+
+    Raises:
+        UsageError: It cannot be asked.
+    """
+    if planner is not None and not callable(getattr(planner, "propose", None)):
+        raise UsageError(
+            f"planner: a {type(planner).__name__} was given; it needs an async method propose(briefing), "
+            "as ModelPlanner has"
+        )
 
 
 async def ask(planner: Planner, request: int, briefing: Mapping[str, Any]) -> Proposed:
