@@ -190,7 +190,8 @@ class Speaking:
         self, task: str, args: Mapping[str, Any], *, by: str, note: str = "", digest: str | None = None
     ) -> None:
         """Change arguments of a waiting call; it is asked again. *digest* as for :meth:`reject`."""
-        await self.say(Edit(task=task, args=_own(args), who=self._who(by, note), digest=digest))
+        given = _own(dict(args) if isinstance(args, Mapping) else args)
+        await self.say(Edit(task=task, args=given, who=self._who(by, note), digest=digest))
 
     async def answer(
         self, task: str, value: Any, *, by: str, note: str = "", digest: str | None = None

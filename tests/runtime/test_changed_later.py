@@ -1,5 +1,7 @@
 """Values that somebody else holds and changes: the run goes by what its log says, whoever gave or was shown them."""
 
+from types import MappingProxyType
+
 import pytest
 
 from fsm_agent import Toolbox, ToolError
@@ -102,9 +104,21 @@ async def an_edit(run, value):
     await run.edit("p", {"rows": value}, by="ann")
 
 
+async def an_edit_by_another_mapping(run, value):
+    await run.answer("q", {"rows": ["a"]}, by="ann")
+    await run.wait()
+    await run.edit("p", MappingProxyType({"rows": value}), by="ann")
+
+
 @pytest.mark.parametrize(
     ("say", "source"),
-    [(an_input, "$inputs.rows"), (an_answer, "$q.rows"), (a_plan, "$q.rows"), (an_edit, "$q.rows")],
+    [
+        (an_input, "$inputs.rows"),
+        (an_answer, "$q.rows"),
+        (a_plan, "$q.rows"),
+        (an_edit, "$q.rows"),
+        (an_edit_by_another_mapping, "$q.rows"),
+    ],
 )
 def test_a_value_that_a_person_gave_and_changes_afterwards_counts_as_it_was_given(say, source):
     async def scenario():
