@@ -145,6 +145,29 @@ def test_a_value_that_a_person_gave_and_changes_afterwards_counts_as_it_was_give
     go(scenario())
 
 
+def test_a_listener_that_changes_what_it_is_told_changes_nothing_in_the_run():
+    def listen(events):
+        for event in events:
+            spoiled(event.data)
+            spoiled(event.actor)
+
+    async def scenario():
+        paid = []
+        plan = plan_of(
+            {"id": "l", "tool": "look", "args": {"rows": "$inputs.rows"}},
+            {"id": "p", "tool": "pay", "args": {"rows": "$l.rows"}, "depends_on": ["l"]},
+            inputs={"rows": ["a"]},
+        )
+        async with running(plan, tools_that_tell(paid), listeners=[listen]) as run:
+            await run.wait()
+            (question,) = run.questions
+            await question.approve(by="ann")
+            assert (await run.wait())["state"] == "done"
+        assert paid == [["a"]]
+
+    go(scenario())
+
+
 def test_a_planner_that_changes_its_briefing_changes_nothing_in_the_run():
     asked = []
 

@@ -21,7 +21,7 @@ from fsm_agent.core.errors import (
     RefusedError,
     StoreDeadError,
 )
-from fsm_agent.core.events import Event, Head, genesis, seal
+from fsm_agent.core.events import Event, Head, from_body, genesis, seal, to_body
 from fsm_agent.core.inputs import (
     Command,
     Create,
@@ -401,8 +401,8 @@ class Engine:
                 self._kept = self.head
 
     def _tell(self) -> None:
-        told, self._untold = self._untold, []
-        if told:
+        told, self._untold = [from_body(to_body(event)) for event in self._untold], []
+        if told:  # copies: whoever is told may change them, and the state is made of the very values
             for listener in self._listeners:
                 with contextlib.suppress(Exception):  # the log has it; telling never fails a run
                     listener(told)
