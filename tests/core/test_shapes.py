@@ -57,6 +57,7 @@ def test_a_member_that_every_event_of_a_type_has_is_missed_by_name():
     }
     relied_on = {"say", "answers", "reason", "dest", "trigger", "goal", "scope", "explanation", "rule", "why"}
     assert {name for _, name in told} >= relied_on
+    assert {("run_created", "owner"), ("owner_changed", "owner")} <= told
     assert len(told) > 60
 
 

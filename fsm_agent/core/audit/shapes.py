@@ -71,7 +71,7 @@ _NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
         "replan_requested": "not_before scope strategy trigger why",
         "run_asked": "reason wish",
         "run_closed": "report",
-        "run_created": "budgets goal inputs rules run tools version",
+        "run_created": "budgets goal inputs owner rules run tools version",
         "run_moved": "dest reason source trigger",
         "task_moved": "attempt dest source trigger",
     }.items()
