@@ -184,6 +184,12 @@ def test_another_process_is_there_while_it_runs_or_stands_still_and_only_on_this
     assert other_process(name) is None
 
 
+@pytest.mark.parametrize("number", ["²", "-1", "", "9" * 30])
+def test_an_owner_with_a_number_that_no_process_has_is_not_stumbled_over(number):
+    host, _, started, chance = owner_name().rsplit(":", 3)
+    assert not is_dead(f"{host}:{number}:{started}:{chance}")
+
+
 def test_a_process_that_cannot_be_looked_at_now_is_not_taken_for_dead():
     """A process that has used its file descriptors up still sees that others are there, but not since when."""
     code = """

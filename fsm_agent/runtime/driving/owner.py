@@ -36,7 +36,7 @@ def other_process(owner: str) -> int | None:
 def _of_this_host(owner: str) -> tuple[int, str] | None:
     """Return pid and start time of *owner* if it is, or was, a process of this host."""
     parts = owner.rsplit(":", 3)
-    if len(parts) != 4 or parts[0] != _host() or not parts[1].isdigit():
+    if len(parts) != 4 or parts[0] != _host() or not parts[1].isdecimal():
         return None
     return int(parts[1]), parts[2]
 
@@ -47,7 +47,7 @@ def _is_there(pid: int, since: str) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:
+    except (OSError, OverflowError):
         return True
     started = _started(pid)
     return started == since or _UNKNOWN in (started, since)
