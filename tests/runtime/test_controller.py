@@ -47,6 +47,7 @@ def test_a_plan_runs_to_its_end_and_reports():
             assert run.status().tasks["y"].result == 13
             assert run.status().to_json()["schema"] == "fsm-agent/status@1"
             assert repr(run.status()).startswith(f"<run {run.id}: done, 2/2 done")
+            assert ", attempts=1, result=13, reason='')" in repr(run.status().tasks["y"])
             assert "<table>" in run.status()._repr_html_()
 
     go(scenario())

@@ -15,7 +15,7 @@ from fsm_agent.core.machine import FINAL_RUN_STATES, TaskState
 SCHEMA = "fsm-agent/status@1"
 
 
-@attrs.frozen(kw_only=True)
+@attrs.frozen(kw_only=True, repr=False)
 class TaskStatus:
     """One task: its state, how often it was started, its result or the reason it has none.
 
@@ -32,6 +32,11 @@ class TaskStatus:
     def result(self) -> Any:
         """What it returned, or None."""
         return canon.decode(canon.encode(self._result))
+
+    def __repr__(self) -> str:
+        """As it is made: by the names that are read."""
+        names = ("id", "state", "attempts", "result", "reason")
+        return f"TaskStatus({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; a result only for a done task."""
