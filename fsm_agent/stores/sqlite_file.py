@@ -216,7 +216,7 @@ def _to_wal(db: apsw.Connection) -> bool:
 
 def _is_empty(db: apsw.Connection) -> bool:
     """Whether nothing is in the file: at most the page that says that it has a write-ahead log."""
-    if db.pragma("page_count") > 1 or db.pragma("application_id") != 0:
+    if db.pragma("page_count") > 1 or db.pragma("application_id") or db.pragma("user_version"):
         return False
     return db.execute("SELECT 1 FROM sqlite_schema").fetchone() is None
 

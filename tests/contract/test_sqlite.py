@@ -85,6 +85,12 @@ def without_pages_of_its_own(path):
     db.close()
 
 
+def with_a_version(path):
+    with sqlite3.connect(path) as db:
+        db.execute("PRAGMA user_version = 7")
+    db.close()
+
+
 def named(path):
     with sqlite3.connect(path) as db:
         db.execute("PRAGMA application_id = 7")
@@ -102,6 +108,7 @@ UNUSABLE = {
     "another program's SQLite file": (foreign, "another program"),
     "another's with a view alone": (without_pages_of_its_own, "another program"),
     "another's with a name alone": (named, "another program"),
+    "another's with a version alone": (with_a_version, "another program"),
     "a text": (lambda path: path.write_text("hello " * 1000), "no SQLite file"),
     "a short text": (lambda path: path.write_text("hello"), "SQLite"),
     "a newer schema": (newer, "version 2"),
