@@ -51,7 +51,7 @@ def _run_created(run: Run, event: Event) -> None:
     _declare_tools(run, data)
     run.repairs = repairs.from_log(data.get("repairs", ()))
     run.unreviewed = data.get("review", False)
-    run.epoch, run.owners = 1, ((event.seq, data["owner"]),)
+    run.epoch, run.owners = 1, ((event.seq, str(data["owner"])),)
 
 
 def _declare_tools(run: Run, data: dict[str, Any]) -> None:
@@ -61,7 +61,7 @@ def _declare_tools(run: Run, data: dict[str, Any]) -> None:
 
 
 def _owner_changed(run: Run, event: Event) -> None:
-    run.epoch, run.owners = event.data["epoch"], (*run.owners, (event.seq, event.data["owner"]))
+    run.epoch, run.owners = event.data["epoch"], (*run.owners, (event.seq, str(event.data["owner"])))
     run.asked, run.asked_for = 0, ""  # whoever was asked does not know this owner; it asks again
     if "tools" in event.data:
         before = run.tools

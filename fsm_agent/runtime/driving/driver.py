@@ -187,12 +187,11 @@ class Driver:
         if not isinstance(given, Probed) or given.verdict != "absent" or self._calls is None:
             return given
         run = self.engine.run
-        maker = (
-            other_process(run.owner_at(run.tasks[given.task].started)) if given.task in run.tasks else None
-        )
         if self._calls.running(given.task, given.attempt):
             where = "the call is still running here"
-        elif maker is not None:
+        elif given.task in run.tasks and (
+            maker := other_process(run.owner_at(run.tasks[given.task].started))
+        ):
             where = f"process {maker}, which made the call, is still there"
         else:
             return given
