@@ -49,7 +49,8 @@ def dead_holder(store: Store, run: str) -> str | bool:
 
 def _own(value: Any) -> Any:
     """Return a copy of what a person gives, who may change it later; what no log holds is refused as it is."""
-    return canon.snapshot(value)[0] if canon.exact(value) else value
+    data = canon.written(value)
+    return value if data is None else canon.decode(data)
 
 
 class OpenQuestion:

@@ -73,28 +73,15 @@ def test_parent_directories_are_made(tmp_path):
     assert files(tmp_path / "a" / "b c") == ["runs?x#.db"]
 
 
-def foreign(path):
-    with sqlite3.connect(path) as db:
-        db.execute("CREATE TABLE other(x)")
-    db.close()
+def made_by(sql):
+    """Return what makes the file of another program, which says *sql*."""
 
+    def make(path):
+        with sqlite3.connect(path) as db:
+            db.execute(sql)
+        db.close()
 
-def without_pages_of_its_own(path):
-    with sqlite3.connect(path) as db:
-        db.execute("CREATE VIEW other AS SELECT 1")
-    db.close()
-
-
-def with_a_version(path):
-    with sqlite3.connect(path) as db:
-        db.execute("PRAGMA user_version = 7")
-    db.close()
-
-
-def named(path):
-    with sqlite3.connect(path) as db:
-        db.execute("PRAGMA application_id = 7")
-    db.close()
+    return make
 
 
 def newer(path):
@@ -105,10 +92,10 @@ def newer(path):
 
 
 UNUSABLE = {
-    "another program's SQLite file": (foreign, "another program"),
-    "another's with a view alone": (without_pages_of_its_own, "another program"),
-    "another's with a name alone": (named, "another program"),
-    "another's with a version alone": (with_a_version, "another program"),
+    "another program's SQLite file": (made_by("CREATE TABLE other(x)"), "another program"),
+    "another's with a view alone": (made_by("CREATE VIEW other AS SELECT 1"), "another program"),
+    "another's with a name alone": (made_by("PRAGMA application_id = 7"), "another program"),
+    "another's with a version alone": (made_by("PRAGMA user_version = 7"), "another program"),
     "a text": (lambda path: path.write_text("hello " * 1000), "no SQLite file"),
     "a short text": (lambda path: path.write_text("hello"), "SQLite"),
     "a newer schema": (newer, "version 2"),

@@ -115,18 +115,18 @@ def hide_places(document: Any, run: Run, vault: Vault) -> tuple[Any, list[str]]:
                 found |= {n for n in names_of(other) if n in args and same.get(n) == args[n]}
         return found
 
-    def replaced(old: Any, new: Any, at: str) -> Any:
+    def replaced(old: Any, new: Any, at: refs.Place) -> Any:
         if new != old:
-            places.append(at)
+            places.append(refs.pointer(at))
         return new
 
-    def walk(value: Any, at: str) -> Any:
+    def walk(value: Any, at: refs.Place) -> Any:
         if isinstance(value, list):
-            return [walk(item, f"{at}/{index}") for index, item in enumerate(value)]
+            return [walk(item, (at, index)) for index, item in enumerate(value)]
         if not isinstance(value, dict):
             return value
         plain = {k: v for k, v in value.items() if k not in ("args", "params")}
-        given, out = args_of(value), {k: walk(v, f"{at}/{k}") for k, v in plain.items()}
+        given, out = args_of(value), {k: walk(v, (at, k)) for k, v in plain.items()}
         for key in ("args", "params"):
             if key in value:
                 out[key] = value[key]
@@ -135,7 +135,7 @@ def hide_places(document: Any, run: Run, vault: Vault) -> tuple[Any, list[str]]:
                 rests_on.update(_inputs_in(given[name]))
             key = "args" if "args" in value else "params"
             out[key] = {
-                k: replaced(v, vault.hide_literals(v, k), f"{at}/{key}/{k}") if k in names else v
+                k: replaced(v, vault.hide_literals(v, k), ((at, key), k)) if k in names else v
                 for k, v in given.items()
             }
         return out
@@ -143,7 +143,9 @@ def hide_places(document: Any, run: Run, vault: Vault) -> tuple[Any, list[str]]:
     found = walk(document, "")
     if isinstance(found, dict) and isinstance(found.get("inputs"), dict):
         given, found["inputs"] = found["inputs"], vault.hide_inputs(found["inputs"], rests_on)
-        places.extend(f"/inputs/{name}" for name in given if given[name] != found["inputs"][name])
+        places.extend(
+            refs.pointer(("/inputs", name)) for name in given if given[name] != found["inputs"][name]
+        )
     return found, places
 
 
